@@ -1,0 +1,54 @@
+"""Players propose tasks and attempt them; some of them learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autotelic.worlds.base import Request, Task, World
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a player produced. `trace` is opaque: tokens and log-probabilities that only its own learner reads."""
+
+    role: str  # "propose" or "solve"
+    kind: str
+    text: str
+    task: str | None = None  # id of the task attempted; None for a proposal
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    claim: bool | None = None
+    parent: str | None = None  # the sample this one retries
+
+
+class Player:
+    """Proposes and attempts. Samples come back in the order of the requests; attempts task by task, n for each."""
+
+    name: ClassVar[str]
+
+    def __init__(self, config: Any, world: World) -> None:
+        self.config = config
+        self.world = world
+
+    def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
+        raise NotImplementedError
+
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
+        raise NotImplementedError
+
+    def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
+        """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and plain data that `load_state` needs to go on exactly; empty for players without memory."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")

@@ -1,0 +1,128 @@
+"""What every world shares: tasks, answers, verdicts, and the two interfaces that decide what is true.
+
+A world admits proposals and judges answers. A kind is how a task is asked and answered in text. Both are
+batched and deterministic given their seeds; neither takes a player's word for anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+Plain = Any  # None, bool, int, float, str, and lists and dicts of these: what JSON can hold
+
+
+def content_address(*parts: Plain) -> str:
+    """A short, stable name for plain data: the first 128 bits of its SHA-256, in hex."""
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Task:
+    """An admitted task. `spec` holds all that is needed to ask and judge it, as plain data."""
+
+    id: str
+    world: str
+    kind: str
+    spec: Mapping[str, Plain]
+    features: Mapping[str, float] = field(default_factory=dict)  # difficulty described: depth, operations, …
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Raw text from a proposer. `base` is the task it was asked to build on, chosen by the loop, not the player."""
+
+    kind: str
+    text: str
+    base: Task | None = None
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a proposal did not become a task: a class that is counted and a reason a reader understands."""
+
+    kind: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Raw text from a solver. Its own claim of success is recorded, never believed."""
+
+    text: str
+    claim: bool | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the world says of one answer.
+
+    `outcome` is one of OUTCOMES or a world's own finer class. Only `correct` and wrong answers are evidence about
+    the task's difficulty: a time limit, a retired task or a broken server says nothing about the solver.
+    """
+
+    solved: bool
+    outcome: str
+    score: float = 0.0
+    detail: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    version: str = ""
+    seed: int = 0
+
+    NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "crash"})
+
+    @property
+    def evidence(self) -> bool:
+        return self.outcome not in self.NOT_EVIDENCE
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a proposer is asked for: a kind, K reference tasks, and the context of the run so far."""
+
+    kind: str
+    references: tuple[Task, ...] = ()
+    base: Task | None = None  # induction: the program to write inputs and a message for
+    difficulty: float | None = None  # wanted share of attempts that fail, 0 to 1
+    recent: tuple[str, ...] = ()  # ids of the newest tasks, so that they are not proposed again
+    outcomes: Mapping[str, int] = field(default_factory=dict)  # what became of earlier proposals, by class
+
+
+class Kind:
+    """How tasks of one kind are asked and answered in text."""
+
+    name: ClassVar[str]
+
+    def propose_prompt(self, request: Request) -> str:
+        """The text a proposer sees."""
+        raise NotImplementedError
+
+    def solve_prompt(self, task: Task) -> str:
+        """The text a solver sees. Never holds the answer."""
+        raise NotImplementedError
+
+
+class World:
+    """Decides what is true about tasks. Batched; deterministic given seeds."""
+
+    name: ClassVar[str]
+    version: str  # part of every verdict: what must be equal for a replay to be a replay
+    kinds: Mapping[str, Kind]
+
+    def seeds(self) -> list[Task]:
+        """The tasks a run starts from."""
+        raise NotImplementedError
+
+    def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
+        raise NotImplementedError
+
+    def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends what the world started: servers, simulators."""

@@ -1,0 +1,66 @@
+"""Jobs and what came of them: plain data on both sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from autotelic.worlds.code.sandbox import values
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may use. CPU seconds are whole: the kernel counts them so."""
+
+    cpu: int = 1  # seconds of processor time
+    wall: float = 5.0  # seconds of waiting
+    memory: int = 256  # MiB of address space beyond the server's own
+    output: int = 1 << 20  # bytes of canonical text per value
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program and the inputs to call it with, each a canonical text of the tuple of arguments.
+
+    The program is loaded afresh for every input. `server` picks the server, and with it the hash seed; None lets
+    the job's own content decide, so that the same job always meets the same hash seed.
+    """
+
+    program: str
+    inputs: tuple[str, ...]
+    entry: str = "f"
+    server: int | None = None
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An object that lives with the host: in the program it has these methods, and each call is answered outside."""
+
+    name: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one call. The class is data, decided by the kernel and the trusted side, never found in text."""
+
+    kind: str
+    encoded: str | None = None  # canonical text of the value, for ok
+    detail: str = ""  # exception type · which limit (cpu, wall, memory, size, depth, int) · signal · type name
+    message: str = ""
+
+    KINDS: ClassVar[tuple[str, ...]] = ("ok", "syntax", "exception", "limit", "forbidden", "crash", "unsupported")
+
+    @property
+    def ok(self) -> bool:
+        return self.kind == "ok"
+
+    @cached_property
+    def value(self) -> Any:
+        if self.encoded is None:
+            raise ValueError(f"no value: the outcome is {self.kind} {self.detail}")
+        return values.decode(self.encoded)
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.kind, self.detail, self.message) if part)
