@@ -1,0 +1,100 @@
+"""Names to classes, in groups. Other packages add to a group by entry point, without a change here.
+
+A third party declares, for instance, in its own pyproject:
+
+    [project.entry-points."autotelic.worlds"]
+    chess = "my_package.worlds:ChessWorld"
+"""
+
+from __future__ import annotations
+
+import importlib
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+from autotelic.errors import UserError
+
+# "module:Class" strings, so that naming a class does not import what it needs.
+BUILT_IN: dict[str, dict[str, str]] = {
+    "worlds": {"code": "autotelic.worlds.code.world:CodeWorld"},
+    "players": {
+        "grammar": "autotelic.play.players.grammar:GrammarPlayer",
+        "scripted": "autotelic.play.players.scripted:ScriptedPlayer",
+    },
+    "environments": {},
+    "minds": {},
+    "policies": {},
+    "curricula": {},
+    "kinds": {},
+}
+
+# Import names of optional parts, and the extra of this package that brings each.
+EXTRAS: dict[str, str] = {"tensorboardX": "tensorboard", "wandb": "wandb"}
+
+
+def missing(module: str, extra: str, what: str) -> UserError:
+    """The one line for an optional part that is not installed."""
+    return UserError(f"{what} needs {module}, which is not installed: pip install 'autotelic[{extra}]'")
+
+
+def optional(module: str, what: str) -> ModuleType:
+    """Imports an optional part where it is used; a missing one is one line that names the extra."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        top = module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] != top:
+            raise
+        raise missing(top, EXTRAS[top], what) from error
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The end of an error line: the names that look alike, or all of them when there are few."""
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"known: {', '.join(sorted(known))}" if known else "none is installed"
+
+
+def _found(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"autotelic.{group}")}
+
+
+def names(group: str) -> list[str]:
+    """All names of a group, without importing any of them."""
+    return sorted({*BUILT_IN[group], *_found(group)})
+
+
+def get(group: str, name: str) -> type[Any]:
+    """The class of that name. Built-in names cannot be taken over by another package."""
+    target = BUILT_IN[group].get(name)
+    if target is None:
+        point = _found(group).get(name)
+        if point is None:
+            raise UserError(f"no {group} named '{name}': {nearest(name, names(group))}")
+        target = point.value
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        top = (error.name or "").partition(".")[0]
+        if top in EXTRAS:
+            raise missing(top, EXTRAS[top], f"{group} '{name}'") from error
+        if name in BUILT_IN[group]:
+            raise
+        raise UserError(f"{group} '{name}' ({target}) does not load: {error}") from error
+    except (ImportError, AttributeError) as error:
+        if name in BUILT_IN[group]:
+            raise
+        raise UserError(f"{group} '{name}' ({target}) does not load: {error}") from error
+
+
+def config_class(group: str, name: str) -> type[Any]:
+    """The configuration dataclass of that name."""
+    found = get(group, name)
+    config = getattr(found, "Config", None)
+    if config is None:
+        raise UserError(f"{group} '{name}' ({found.__module__}:{found.__qualname__}) has no Config dataclass")
+    return config

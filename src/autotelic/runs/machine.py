@@ -1,0 +1,65 @@
+"""What this machine and this installation are: recorded with every run, compared when one is resumed."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import autotelic
+from autotelic.runs import workers
+
+# Packages whose version can change a result.
+PACKAGES = ("numpy", "safetensors", "sandlock", "hydra-core", "torch", "mujoco", "transformers", "gymnasium")
+
+# What must be equal for a resumed run to equal the uninterrupted one.
+COMPARED = {"cpu": "CPU", "threads": "thread count", "python": "Python"}
+
+
+def threads() -> int:
+    """Processors this process may use: affinity and OMP_NUM_THREADS count, not what the machine has."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(asked), usable) if asked.isdigit() and int(asked) > 0 else usable
+
+
+def cpu() -> str:
+    """The processor's model name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    found = {"autotelic": autotelic.__version__}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source checkout this package runs from, with -dirty when it was changed; None if installed."""
+    root = Path(autotelic.__file__).resolve().parents[2]
+    if not (root / ".git").exists() or not (root / "src" / "autotelic").is_dir():
+        return None
+    return workers.output(["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], cwd=str(root))
+
+
+def describe() -> dict[str, Any]:
+    return {
+        "versions": versions(),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": cpu(),
+        "threads": threads(),
+    }
