@@ -70,9 +70,7 @@ def _encode(value, depth, budget):
         parts = [_item(item, depth, budget) for item in value]
         return _tagged("l" if kind is list else "t", parts)
     if kind is dict:
-        pairs = [
-            f"[{_item(key, depth + 1, budget)},{_item(item, depth + 1, budget)}]" for key, item in value.items()
-        ]
+        pairs = [f"[{_item(key, depth + 1, budget)},{_item(item, depth + 1, budget)}]" for key, item in value.items()]
         return _tagged("d", sorted(pairs))
     if kind is set or kind is frozenset:
         return _tagged("s" if kind is set else "z", sorted(_item(item, depth, budget) for item in value))

@@ -1,0 +1,194 @@
+"""The ways to put the server into a sandbox: sandlock (default), bubblewrap, docker. One is chosen; none is fallen back to.
+
+Each starts the same interpreter with the same first words and a control socket; what happens inside is the same for
+all (`inside.py`, `confine.py`), so that what differs is only the wall around it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from autotelic.errors import UserError
+from autotelic.runs import workers
+
+_HERE = Path(__file__).parent
+NAMES = ("sandlock", "bubblewrap", "docker")
+
+# The first words of a server: fetch its own source over the control socket, so that no file of ours is inside.
+_BOOT = """
+import json, socket, sys, types
+if sys.argv[1] == "-":
+    control = socket.socket(fileno=0)
+else:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.connect(sys.argv[1])
+hello = json.loads(control.recv(1 << 20))
+modules = {name: types.ModuleType(name) for name in hello["sources"]}
+sys.modules.update(modules)
+try:
+    for name, source in hello["sources"].items():
+        exec(compile(source, f"<{name}>", "exec"), modules[name].__dict__)
+    for name in modules:
+        del sys.modules[name]
+    modules["inside"].serve(control, hello["settings"])
+except Exception as error:
+    control.send(f"{type(error).__name__}: {error}".encode()[:1000])
+    raise SystemExit(1)
+"""
+# -s -P and an empty environment are what -I does, except that -I would also ignore PYTHONHASHSEED.
+_FLAGS = ["-s", "-P", "-S", "-c", _BOOT]
+
+
+def start(backend: str, hash_seed: int, image: str) -> tuple[subprocess.Popen, socket.socket]:
+    """Starts one server and returns its process and the host's end of the control socket."""
+    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed}}
+    if backend == "docker":
+        return _start_docker(hash_seed, hello, image)
+    hello["settings"]["libraries"] = list(_libraries())
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        argv = {"sandlock": _sandlock, "bubblewrap": _bubblewrap}[backend]()
+        # An empty environment: what a server does not have, no job can see.
+        process = workers.start(argv, stdin=theirs, env={"PYTHONHASHSEED": str(hash_seed)})
+    _greet(ours, hello)
+    return process, ours
+
+
+def missing(backend: str) -> str | None:
+    """Why a backend cannot run here, or None."""
+    if backend == "bubblewrap" and not shutil.which("bwrap"):
+        return "bubblewrap is not installed (Debian and Ubuntu: apt-get install bubblewrap)"
+    if backend == "docker":
+        if not shutil.which("docker"):
+            return "the docker client is not installed"
+        if workers.output(["docker", "version", "--format", "{{.Server.Version}}"], timeout=10) is None:
+            return "no Docker daemon answers"
+    if backend == "sandlock":
+        import sandlock
+
+        have, need = sandlock.landlock_abi_version(), sandlock.min_landlock_abi()
+        if have < need:
+            return f"sandlock needs Landlock ABI {need}, this kernel has {max(have, 0)}: choose bubblewrap or docker"
+    return None
+
+
+def _greet(control: socket.socket, hello: dict) -> None:
+    data = json.dumps(hello).encode()
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * len(data))
+    control.send(data)
+
+
+@functools.cache
+def _sources() -> dict[str, str]:
+    return {name: (_HERE / f"{name}.py").read_text() for name in ("values", "confine", "inside")}
+
+
+@functools.cache
+def interpreter() -> str:
+    """The real interpreter behind a virtual environment: it finds its own standard library without any of ours."""
+    return os.path.realpath(sys.executable)
+
+
+@functools.cache
+def _standard_library() -> str:
+    return os.path.realpath(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix}))
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """The shared libraries that the interpreter and its extension modules load, asked of a process that loads them."""
+    probe = (
+        "import ctypes, glob, os, sys\n"
+        "for path in glob.glob(os.path.join(os.path.dirname(os.__file__), 'lib-dynload', '*.so')):\n"
+        "    try:\n        ctypes.CDLL(path)\n    except OSError:\n        pass\n"
+        "for line in open('/proc/self/maps'):\n"
+        "    path = line.split(maxsplit=5)[5:]\n"
+        "    if path and path[0].startswith('/') and '.so' in path[0]: print(path[0].strip())\n"
+    )
+    found = workers.output([interpreter(), "-I", "-S", "-c", probe], timeout=60)
+    if found is None:
+        raise UserError(f"sandbox: the interpreter {interpreter()} does not run")
+    inside_library = _standard_library() + os.sep
+    paths = {path for path in found.split("\n") if path and not path.startswith(inside_library)}
+    # The loader opens libraries by the names the dynamic linker knows, which may be links to the files mapped.
+    names = {os.path.join(os.path.dirname(path), name) for path in paths for name in _links_to(path)}
+    return tuple(sorted(paths | names | {"/etc/ld.so.cache", interpreter()}))
+
+
+def _links_to(path: str) -> list[str]:
+    folder, stem = os.path.dirname(path), os.path.basename(path).split(".so")[0]
+    return [name for name in os.listdir(folder) if name.startswith(stem) and ".so" in name]
+
+
+def _sandlock() -> list[str]:
+    """A process of its own starts sandlock: sandlock forks, and our process may hold the threads of a learner."""
+    policy = {
+        "fs_readable": [*_libraries(), _standard_library(), "/lib64"],
+        "fs_writable": ["/dev/null"],
+        "no_coredump": True,
+    }
+    if os.getuid() == 0:
+        policy |= {"uid": 1000, "gid": 1000}
+    command = [interpreter(), *_FLAGS, "-"]
+    return [sys.executable, "-I", str(_HERE / "launch.py"), json.dumps({"policy": policy, "command": command})]
+
+
+def _bubblewrap() -> list[str]:
+    library = _standard_library()
+    binds = [part for path in _libraries() for part in ("--ro-bind", path, path)]
+    if os.path.exists("/lib64"):
+        loader = [os.path.join("/lib64", name) for name in os.listdir("/lib64") if name.startswith("ld-linux")]
+        binds += [part for path in loader for part in ("--ro-bind", path, path)]
+    masks = [os.path.join(library, name) for name in ("site-packages", "dist-packages")]
+    hidden = [part for path in masks if os.path.isdir(path) for part in ("--tmpfs", path)]
+    # fmt: off
+    return [
+        shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox",
+        *binds, "--ro-bind", library, library, *hidden,
+        "--dev-bind", "/dev/null", "/dev/null", "--size", str(1 << 20), "--tmpfs", "/tmp", "--chdir", "/tmp",
+        interpreter(), *_FLAGS, "-",
+    ]
+    # fmt: on
+
+
+def _start_docker(hash_seed: int, hello: dict, image: str) -> tuple[subprocess.Popen, socket.socket]:
+    """A container reaches us through a socket in a folder of its own: descriptors cannot pass through the daemon."""
+    hello["settings"]["libraries"] = ["/lib", "/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/bin"]
+    folder = Path(tempfile.mkdtemp(prefix="autotelic-"))
+    folder.chmod(0o755)
+    address = folder / "control"
+    # fmt: off
+    argv = [
+        "docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--user", "65534:65534",
+        "--security-opt", "no-new-privileges", "--pids-limit", "256", "--env", f"PYTHONHASHSEED={hash_seed}",
+        "--volume", f"{folder}:/run/autotelic", "--tmpfs", "/tmp:size=1m", "--workdir", "/tmp", "--entrypoint", "python3",
+        image, *_FLAGS, "/run/autotelic/control",
+    ]
+    # fmt: on
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(address))
+            address.chmod(0o666)
+            listener.listen(1)
+            listener.settimeout(120)
+            process = workers.start(argv, env=None)
+            try:
+                control, _ = listener.accept()
+            except TimeoutError:
+                workers.stop(process)
+                raise UserError(f"sandbox: the container of image {image} did not answer within two minutes") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    control.settimeout(None)
+    _greet(control, hello)
+    return process, control

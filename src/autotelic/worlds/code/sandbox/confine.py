@@ -1,0 +1,218 @@
+"""How a process inside the sandbox gives up what it could do: capabilities, files, signals, system calls.
+
+The server enters one Landlock layer at start-up: it may read the interpreter's own files and nothing else, and write
+nowhere. Each job then enters a layer of its own (so that jobs cannot signal one another or the server) and a seccomp
+filter. The filter allows a short list, answers EPERM to what it does not know, and ends the process at calls that no
+honest program makes; the kernel reports that as SIGSYS, so that a forbidden call is a fact and not a text.
+
+This file is also sent into the sandbox, so it imports the standard library only.
+"""
+
+import ctypes
+import os
+import platform
+import struct
+
+# name:number on x86-64:number on arm64
+_ALLOWED = """
+access:21: alarm:37: arch_prctl:158: brk:12:214 clock_getres:229:114 clock_gettime:228:113
+clock_nanosleep:230:115 close:3:57 close_range:436:436 dup:32:23 dup2:33: dup3:292:24 exit:60:93 exit_group:231:94 faccessat:269:48
+faccessat2:439:439 fadvise64:221:223 fstat:5:80 futex:202:98 getcpu:309:168 getcwd:79:17 getdents64:217:61
+getegid:108:177 geteuid:107:175 getgid:104:176 getgroups:115:158 getitimer:36:102 getpgid:121:155 getpgrp:111:
+getpid:39:172 getppid:110:173 getrandom:318:278 getrlimit:97:163 getrusage:98:165 getsid:124:156 gettid:186:178
+gettimeofday:96:169 getuid:102:174 lseek:8:62 lstat:6: madvise:28:233 membarrier:324:283 mmap:9:222
+mprotect:10:226 mremap:25:216 munmap:11:215 nanosleep:35:101 newfstatat:262:79 open:2: openat:257:56 pause:34:
+pipe:22: pipe2:293:59 poll:7: ppoll:271:73 pread64:17:67 pselect6:270:72 read:0:63 readlink:89:
+readlinkat:267:78 readv:19:65 restart_syscall:219:128 rseq:334:293 rt_sigaction:13:134 rt_sigpending:127:136
+rt_sigprocmask:14:135 rt_sigreturn:15:139 rt_sigsuspend:130:133 rt_sigtimedwait:128:137
+sched_getaffinity:204:123 sched_yield:24:124 select:23: set_robust_list:273:99 set_tid_address:218:96
+setitimer:38:103 sigaltstack:131:132 stat:4: statx:332:291 sysinfo:99:179 time:201: times:100:153 uname:63:160
+write:1:64 writev:20:66
+"""
+# No honest program makes these: new processes and threads, sockets, other processes' memory, the kernel's controls.
+_DEADLY = """
+accept:43:202 accept4:288:242 acct:163:89 add_key:248:217 adjtimex:159:171 bind:49:200 bpf:321:280 capset:126:91
+chroot:161:51 clock_adjtime:305:266 clock_settime:227:112 clone:56:220 clone3:435:435 connect:42:203
+delete_module:176:106 execve:59:221 execveat:322:281 finit_module:313:273 fork:57: fsconfig:431:431
+fsmount:432:432 fsopen:430:430 fspick:433:433 getpeername:52:205 getsockname:51:204 getsockopt:55:209
+init_module:175:105 io_setup:206:0 io_submit:209:2 io_uring_enter:426:426 io_uring_register:427:427
+io_uring_setup:425:425 ioperm:173: iopl:172: kcmp:312:272 kexec_file_load:320:294 kexec_load:246:104
+keyctl:250:219 landlock_add_rule:445:445 landlock_create_ruleset:444:444 landlock_restrict_self:446:446
+listen:50:201 memfd_create:319:279 memfd_secret:447:447 modify_ldt:154: mount:165:40 mount_setattr:442:442
+move_mount:429:429 mq_open:240:180 mq_unlink:241:181 msgctl:71:187 msgget:68:186 msgrcv:70:188 msgsnd:69:189
+name_to_handle_at:303:264 open_by_handle_at:304:265 open_tree:428:428 perf_event_open:298:241 personality:135:92
+pidfd_getfd:438:438 pidfd_open:434:434 pidfd_send_signal:424:424 pivot_root:155:41 prctl:157:167
+process_madvise:440:440 process_mrelease:448:448 process_vm_readv:310:270 process_vm_writev:311:271
+ptrace:101:117 quotactl:179:60 reboot:169:142 recvfrom:45:207 recvmmsg:299:243 recvmsg:47:212
+request_key:249:218 rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 seccomp:317:277 semctl:66:191
+semget:64:190 semop:65:193 sendmmsg:307:269 sendmsg:46:211 sendto:44:206 setdomainname:171:162 setfsgid:123:152
+setfsuid:122:151 setgid:106:144 setgroups:116:159 sethostname:170:161 setns:308:268 setregid:114:143
+setresgid:119:149 setresuid:117:147 setreuid:113:145 setsockopt:54:208 settimeofday:164:170 setuid:105:146
+shmat:30:196 shmctl:31:195 shmget:29:194 shutdown:48:210 socket:41:198 socketpair:53:199 swapoff:168:225
+swapon:167:224 tkill:200:130 umount2:166:39 unshare:272:97 userfaultfd:323:282 vfork:58:
+"""
+_BY_ARGUMENT = "kill:62:129 tgkill:234:131 fcntl:72:25 ioctl:16:29 prlimit64:302:261"
+
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH
+
+_ALLOW, _KILL, _EPERM, _ENOTTY = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 25
+_LOAD, _JUMP, _JUMP_EQUAL, _JUMP_GE, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x06
+_NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; argument i stands at 16 + 8 i
+_FCNTL_SAFE = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN
+_OWN_PID = 0x5EED1D00  # stands for the job's own pid until `Confinement.enter` knows it
+
+# Landlock: file rights by the ABI version that brought them, lowest first; all are handled, few are granted
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
+_READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
+
+
+class ConfinementError(Exception):
+    """The kernel refused a part of the confinement; nothing untrusted may run."""
+
+
+def _libc():
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result, what):
+    if result < 0:
+        raise ConfinementError(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def landlock_abi():
+    """The kernel's Landlock version; 0 where it has none."""
+    return max(0, _libc().syscall(444, None, ctypes.c_size_t(0), 1))
+
+
+def drop_capabilities(libc):
+    """A root that holds no capability cannot raise its limits again, mount, or look into other processes."""
+    _check(libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
+    header = struct.pack("=Ii", 0x20080522, 0)
+    number = (126, 91)[_column()[0]]
+    _check(libc.syscall(number, header, bytes(24)), "capset")
+
+
+def _column():
+    try:
+        return _MACHINES[platform.machine()]
+    except KeyError:
+        raise ConfinementError(f"no table of system calls for {platform.machine()}") from None
+
+
+def _ruleset(libc, readable, abi):
+    """A Landlock ruleset that handles every right of this kernel and grants reading below `readable`."""
+    rights = (1 << max(bits for version, bits in _FILE_RIGHTS.items() if version <= abi)) - 1
+    network, scoped = (3 if abi >= 4 else 0), (3 if abi >= 6 else 0)
+    attributes = struct.pack("=QQQ", rights, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
+    ruleset = _check(libc.syscall(444, attributes, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset")
+    for path in readable:
+        try:
+            parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        granted = _READ_FILE | _EXECUTE | (_READ_DIR if os.path.isdir(path) else 0)
+        _check(libc.syscall(445, ruleset, 1, struct.pack("=Qi", granted, parent), 0), f"landlock_add_rule {path}")
+        os.close(parent)
+    return ruleset
+
+
+def _instruction(code, on_true, on_false, operand):
+    return struct.pack("=HBBI", code, on_true, on_false, operand)
+
+
+def _return(action):
+    return [_instruction(_RETURN, 0, 0, action)]
+
+
+def _argument_is(index, allowed, otherwise):
+    """Allows the call when the low half of an argument is among `allowed`."""
+    code = [_instruction(_LOAD, 0, 0, 16 + 8 * index)]
+    for position, value in enumerate(allowed):
+        code.append(_instruction(_JUMP_EQUAL, len(allowed) - position, 0, value))
+    return code + _return(otherwise) + _return(_ALLOW)
+
+
+def _pointer_is_null(index):
+    low, high = 16 + 8 * index, 20 + 8 * index
+    test = _instruction(_JUMP_EQUAL, 1, 0, 0)
+    return [_instruction(_LOAD, 0, 0, low), test, *_return(_EPERM),
+            _instruction(_LOAD, 0, 0, high), test, *_return(_EPERM), *_return(_ALLOW)]  # fmt: skip
+
+
+def _numbers(table, column):
+    pairs = (entry.split(":") for entry in table.split())
+    return {int(entry[1 + column]): entry[0] for entry in pairs if entry[1 + column]}
+
+
+def filter_program():
+    """The job's seccomp filter as a list of BPF instructions.
+
+    A binary search over system call numbers: when a filter is installed the kernel runs it once for every number, so
+    a linear list of this length would cost each job a quarter of a millisecond.
+    """
+    column, arch = _column()
+    leaves = {number: _return(_ALLOW) for number in _numbers(_ALLOWED, column)}
+    leaves |= {number: _return(_KILL) for number in _numbers(_DEADLY, column)}
+    special = {
+        "kill": _argument_is(0, [_OWN_PID], _KILL),
+        "tgkill": _argument_is(0, [_OWN_PID], _KILL),
+        "fcntl": _argument_is(1, _FCNTL_SAFE, _EPERM),
+        "ioctl": _return(_ENOTTY),
+        "prlimit64": _pointer_is_null(2),  # reading limits is fine, setting them is not
+    }
+    leaves |= {number: special[name] for number, name in _numbers(_BY_ARGUMENT, column).items()}
+
+    default = _return(_EPERM)
+    starts = [(0, leaves.get(0, default))]
+    for number in range(1, max(leaves) + 2):
+        leaf = leaves.get(number, default)
+        if leaf != starts[-1][1]:
+            starts.append((number, leaf))
+    starts.append((1 << 30, _return(_KILL)))  # the x32 numbers: a second way to every call
+
+    def search(low, high):
+        if high - low == 1:
+            return starts[low][1]
+        middle = (low + high) // 2
+        left, right = search(low, middle), search(middle, high)
+        if len(left) < 256:
+            return [_instruction(_JUMP_GE, len(left), 0, starts[middle][0]), *left, *right]
+        far = [_instruction(_JUMP_GE, 0, 1, starts[middle][0]), _instruction(_JUMP, 0, 0, len(left))]
+        return [*far, *left, *right]
+
+    check_arch = [_instruction(_LOAD, 0, 0, _ARCH), _instruction(_JUMP_EQUAL, 1, 0, arch), *_return(_KILL)]
+    return [*check_arch, _instruction(_LOAD, 0, 0, _NUMBER), *search(0, len(starts))]
+
+
+class Confinement:
+    """Made once in the server, entered once in each job."""
+
+    def __init__(self, readable):
+        self._libc = libc = _libc()
+        drop_capabilities(libc)
+        abi = landlock_abi()
+        if abi < 1:
+            raise ConfinementError("this kernel has no Landlock (Linux 5.13 or newer with landlock in its LSM list)")
+        server_layer = _ruleset(libc, readable, abi)
+        _check(libc.syscall(446, server_layer, 0), "landlock_restrict_self")
+        os.close(server_layer)
+        # Only the scope of signals and sockets changes from job to job: the files are settled by the layer above.
+        scope = struct.pack("=QQQ", 0, 0, 3) if abi >= 6 else struct.pack("=Q", 1 << 1)
+        size = ctypes.c_size_t(len(scope))
+        self._job_layer = _check(libc.syscall(444, scope, size, 0), "landlock_create_ruleset")
+        code = b"".join(filter_program())
+        marker = struct.pack("=I", _OWN_PID)
+        self._pid_at = [at for at in range(4, len(code), 8) if code[at : at + 4] == marker]
+        self._code = ctypes.create_string_buffer(code, len(code))
+        self._filter = struct.pack("=HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code))
+        self._seccomp = (317, 277)[_column()[0]]
+
+    def enter(self):
+        """Confines the calling process for good."""
+        libc = self._libc
+        for at in self._pid_at:
+            struct.pack_into("=I", self._code, at, os.getpid())
+        _check(libc.syscall(446, self._job_layer, 0), "landlock_restrict_self")
+        os.close(self._job_layer)
+        _check(libc.syscall(self._seccomp, 1, 0, self._filter), "seccomp")

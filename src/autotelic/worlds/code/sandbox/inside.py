@@ -1,0 +1,276 @@
+"""The server: the process inside the sandbox that forks one child for each job. It never sees a job itself.
+
+The host sends it one end of a socket pair for each job; the server forks, and only the child reads from that end.
+So no job, and no expected answer, is ever in the memory that the next job's process is copied from. The server
+knows ids, pids and exit statuses, and reports the latter.
+
+Messages on the control socket (one packet each): host → server b"F" and (id, CPU seconds, MiB) for each descriptor
+that comes with it: fork; b"K" id: kill; server → host: id, wait status, processor milliseconds. Frames on a job's own
+socket: length, one byte saying what, payload. This file is sent into the sandbox, so it imports the standard library
+only.
+"""
+
+import builtins
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+
+import confine  # the modules sent along with this one
+import values
+
+FORK = struct.Struct("=III")
+NOTICE = struct.Struct("=IiI")
+LENGTH = struct.Struct("=I")
+CONTROL_PACKET = 4096
+MAX_FORKS = 64  # descriptors one control packet may carry
+MAX_DESCRIPTORS = 256  # of the server, all closed in its children
+JOB_FD = 3
+CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and therefore read no job
+MAX_MESSAGE = 500
+BASE_MEMORY = 64  # MiB of address space that the interpreter itself takes
+# Programs ask for these most: loading them once here saves each job the loading.
+PRELOADED = "math cmath random re string itertools functools collections operator heapq bisect copy typing".split()
+
+
+class Channel:
+    """Frames over the job's own socket."""
+
+    def __init__(self, descriptor):
+        self._descriptor = descriptor
+
+    def send(self, tag, text):
+        data = text.encode("ascii", "backslashreplace")
+        data = LENGTH.pack(len(data) + 1) + tag + data
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def receive(self):
+        size = LENGTH.unpack(self._read(LENGTH.size))[0]
+        data = self._read(size)
+        return data[:1], data[1:].decode("ascii")
+
+    def _read(self, size):
+        parts = []
+        while size:
+            part = os.read(self._descriptor, min(size, 1 << 16))
+            if not part:
+                os._exit(0)  # the host has closed the session
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class Answerer:
+    """Makes the program's remote objects: each of their calls is a question to the host."""
+
+    ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
+
+    def __init__(self, channel):
+        self._channel = channel
+
+    def remote(self, name, methods):
+        members = {method: self._method(name, method) for method in methods}
+        return type(name, (), {"__slots__": (), **members})()
+
+    def _method(self, name, method):
+        def ask(_, *args, **kwargs):
+            self._channel.send(b"h", json.dumps([name, method, values.encode((args, kwargs))]))
+            tag, text = self._channel.receive()
+            if tag == b"A":
+                return values.decode(text)
+            kind, message = json.loads(text)
+            raise self.ERRORS.get(kind, RuntimeError)(message)
+
+        ask.__name__ = method
+        return ask
+
+
+def report(channel, call, max_bytes):
+    """Runs `call` and sends what became of it. No method of a foreign object is called on the way."""
+    try:
+        channel.send(b"v", values.encode(call(), max_bytes))
+    except values.Unsupported as error:
+        channel.send(b"u", str(error)[:MAX_MESSAGE])
+    except values.TooLarge as error:
+        channel.send(b"l", str(error))
+    except MemoryError:
+        channel.send(b"l", "memory")
+    except SyntaxError as error:
+        channel.send(b"s", text_of(error))
+    except BaseException as error:
+        name = type.__dict__["__name__"].__get__(type(error))
+        channel.send(b"e", json.dumps([name[:100], text_of(error)]))
+
+
+def text_of(error):
+    """The first argument of an exception when it is plain text; asking for str(error) would run its code."""
+    args = BaseException.args.__get__(error)
+    return args[0][:MAX_MESSAGE] if args and type(args[0]) is str else ""
+
+
+def load(program):
+    namespace = {"__name__": "__program__", "__builtins__": builtins}
+    exec(program, namespace)
+    return namespace
+
+
+def run_job(channel, job):
+    """A program over its inputs, loaded afresh for each, one frame an input."""
+    try:
+        program = compile(job["program"], "<program>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+        message = text_of(error)
+        for _ in job["inputs"]:
+            channel.send(b"s", message)
+        return
+    for arguments in job["inputs"]:
+        report(channel, lambda given=arguments: load(program)[job["entry"]](*values.decode(given)), job["output"])
+
+
+def run_session(channel, job):
+    """A program that stays loaded while the host calls its functions and answers its questions."""
+    namespace = {}
+    answerer = Answerer(channel)
+
+    def start():
+        namespace.update(load(compile(job["program"], "<program>", "exec", dont_inherit=True)))
+
+    report(channel, start, job["output"])
+    while True:
+        entry, given = json.loads(channel.receive()[1])
+        report(
+            channel,
+            lambda entry=entry, given=given: namespace[entry](
+                *(answerer.remote(*item) if type(item) is list else values.decode(item) for item in given)
+            ),
+            job["output"],
+        )
+
+
+def child(descriptor, null, cpu, memory, confinement):
+    """The job's process, from fork to exit. It reads its job only after every door is shut."""
+    try:
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for limit, value in limits_of(cpu, memory):
+            resource.setrlimit(limit, (value, value))
+        confinement.enter()
+        # Last, because descriptor 3 may have been any of those used above.
+        os.dup2(descriptor, JOB_FD, inheritable=False)
+        os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
+    except BaseException:
+        os._exit(CANNOT_CONFINE)
+    channel = Channel(JOB_FD)
+    job = json.loads(channel.receive()[1])
+    gc.enable()
+    (run_session if job["session"] else run_job)(channel, job)
+
+
+def limits_of(cpu, memory):
+    return [
+        (resource.RLIMIT_CPU, cpu),
+        (resource.RLIMIT_AS, (memory + BASE_MEMORY) << 20),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, 64),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+    ]
+
+
+def warm_up():
+    """Does once what every job would do first, so that the pages it touches are shared instead of copied."""
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours.fileno())
+    program = "def f(a):\n    b = [a, 2.5, 'c']\n    for i in range(3):\n        b += [i]\n    return b, {'k': a}\n"
+    for _ in range(20):
+        run_job(channel, {"program": program, "entry": "f", "inputs": [values.encode((1,))], "output": 1000})
+        run_job(channel, {"program": "def f(:", "entry": "f", "inputs": ["null"], "output": 1000})
+    ours.close()
+    theirs.close()
+
+
+def serve(control, settings):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
+    for name in PRELOADED:
+        __import__(name)
+    # The same numbers on every start: a program that draws some is caught by the other servers' differing ones.
+    import random
+
+    random.seed(settings["hash_seed"])
+    os.environ.clear()
+    null = os.open(os.devnull, os.O_RDWR)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    confinement = confine.Confinement(readable(settings))
+    warm_up()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    control.send(b"ready")
+    running = {}  # pid → id
+    while True:
+        ready, _, _ = select.select([control, wake_read], [], [])
+        try:
+            if wake_read in ready:
+                os.read(wake_read, 4096)
+                reap(control, running)
+            if control not in ready:
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, CONTROL_PACKET, MAX_FORKS)
+        except (BrokenPipeError, ConnectionResetError):
+            message, descriptors = b"", []
+        if not message:  # the host is gone, and with it the reason for any child
+            break
+        # A supervisor outside may hold a fork for a moment, and a signal would then end the fork with EINTR.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+        obey(control, message, descriptors, running, null, confinement)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+
+
+def obey(control, message, descriptors, running, null, confinement):
+    if message[:1] == b"K":
+        (doomed,) = struct.unpack("=I", message[1:])
+        for pid, identity in running.items():
+            if identity == doomed:
+                os.kill(pid, signal.SIGKILL)
+        return
+    for (identity, cpu, memory), descriptor in zip(FORK.iter_unpack(message[1:]), descriptors, strict=True):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                control.close()
+                child(descriptor, null, cpu, memory, confinement)
+            finally:
+                os._exit(0)
+        os.close(descriptor)
+        running[pid] = identity
+
+
+def reap(control, running):
+    while running:
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        milliseconds = int((usage.ru_utime + usage.ru_stime) * 1000)
+        control.send(NOTICE.pack(running.pop(pid), status, milliseconds))
+
+
+def readable(settings):
+    """The interpreter's own files: the standard library without what is installed beside it, and its libraries."""
+    library = os.path.dirname(os.__file__)
+    beside = {"site-packages", "dist-packages", "ensurepip", "test", "idlelib"}
+    return [os.path.join(library, name) for name in sorted(os.listdir(library)) if name not in beside] + settings[
+        "libraries"
+    ]
