@@ -1,0 +1,166 @@
+"""How much a program does, read off its syntax tree. A description of difficulty, used by curricula and reports.
+
+`depth` is the number of operations on the longest path from the input to the returned value:
+- a constant and a parameter have depth 0, a variable has the depth of what was assigned to it;
+- an operator, comparison, call, subscript or slice, and a display that holds anything but constants, is one more
+  than the deepest of its parts;
+- a value chosen by `if` is one more than the deepest of test and branches;
+- a value built by a loop or comprehension is one more than what the body, followed once, gives it;
+- a call of a function of the program's own adds that function's depth.
+"""
+
+from __future__ import annotations
+
+import ast
+
+_COMPUTING = (
+    ast.BinOp,
+    ast.BoolOp,
+    ast.Compare,
+    ast.Call,
+    ast.Subscript,
+    ast.IfExp,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.JoinedStr,
+    ast.AugAssign,
+)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+
+
+def features(tree: ast.Module, source: str, entry: str = "f") -> dict[str, float]:
+    """depth, operations, lines, branches and loops."""
+    nodes = list(ast.walk(tree))
+    branches = sum(isinstance(node, ast.If | ast.IfExp) for node in nodes)
+    branches += sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
+    loops = sum(isinstance(node, ast.For | ast.While | ast.comprehension) for node in nodes)
+    return {
+        "depth": float(depth(tree, entry)),
+        "operations": float(sum(_computes(node) for node in nodes)),
+        "lines": float(sum(1 for line in source.splitlines() if line.strip())),
+        "branches": float(branches),
+        "loops": float(loops),
+    }
+
+
+def depth(tree: ast.Module, entry: str = "f") -> int:
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    follower = _Follower(functions)
+    return follower.function(entry) if entry in functions else 0
+
+
+def _computes(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return not isinstance(node.operand, ast.Constant)
+    return isinstance(node, _COMPUTING)
+
+
+class _Follower:
+    """Follows the depth of every variable through a function, statement by statement."""
+
+    def __init__(self, functions: dict[str, ast.FunctionDef]) -> None:
+        self.functions = functions
+        self.known: dict[str, int] = {}
+
+    def function(self, name: str) -> int:
+        if name not in self.known:
+            self.known[name] = 1  # what a call of itself counts while it is being followed
+            self.known[name] = self.body(self.functions[name].body, {})
+        return self.known[name]
+
+    def body(self, statements: list[ast.stmt], env: dict[str, int]) -> int:
+        """The depth of the deepest returned value; `env` is changed in place."""
+        returned = 0
+        for statement in statements:
+            returned = max(returned, self.statement(statement, env))
+        return returned
+
+    def statement(self, node: ast.stmt, env: dict[str, int]) -> int:
+        if isinstance(node, ast.Return):
+            return self.value(node.value, env)
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self.bind(target, self.value(node.value, env), env)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            self.bind(node.target, self.value(node.value, env), env)
+        elif isinstance(node, ast.AugAssign):
+            self.bind(node.target, 1 + max(self.value(node.target, env), self.value(node.value, env)), env)
+        elif isinstance(node, ast.If):
+            return self.branches(self.value(node.test, env), [node.body, node.orelse], env)
+        elif isinstance(node, ast.For):
+            bound = self.value(node.iter, env)
+            self.bind(node.target, bound, env)
+            return self.branches(bound, [node.body + node.orelse], env)
+        elif isinstance(node, ast.While):
+            return self.branches(self.value(node.test, env), [node.body + node.orelse], env)
+        elif isinstance(node, ast.Try):
+            handlers = [statement for handler in node.handlers for statement in handler.body]
+            return self.body(node.body + handlers + node.orelse + node.finalbody, env)
+        elif isinstance(node, ast.With):
+            return self.body(node.body, env)
+        elif isinstance(node, ast.Expr):
+            call = node.value
+            deep = self.value(call, env)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                self.bind(call.func.value, deep, env)  # y.append(x) changes y
+        return 0
+
+    def branches(self, test: int, bodies: list[list[ast.stmt]], env: dict[str, int]) -> int:
+        before, returned = dict(env), 0
+        for body in bodies:
+            after = dict(before)
+            deep = self.body(body, after)
+            if any(isinstance(inner, ast.Return) for statement in body for inner in ast.walk(statement)):
+                returned = max(returned, 1 + max(test, deep))
+            for name, value in after.items():
+                if value != before.get(name):
+                    env[name] = max(env.get(name, 0), 1 + max(test, value))
+        return returned
+
+    def bind(self, target: ast.expr, deep: int, env: dict[str, int]) -> None:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                changed_within = isinstance(target, ast.Subscript | ast.Attribute)
+                env[node.id] = max(deep, env.get(node.id, 0)) if changed_within else deep
+
+    def value(self, node: ast.expr | None, env: dict[str, int]) -> int:
+        if node is None or isinstance(node, ast.Constant):
+            return 0
+        if isinstance(node, ast.Name):
+            return env.get(node.id, 0)
+        if isinstance(node, _COMPREHENSIONS):
+            return self.comprehension(node, env)
+        if isinstance(node, ast.Lambda):
+            return self.value(node.body, env)
+        if isinstance(node, ast.NamedExpr):
+            deep = self.value(node.value, env)
+            self.bind(node.target, deep, env)
+            return deep
+        parts = [self.part(child, env) for child in ast.iter_child_nodes(node)]
+        deepest = max(parts, default=0)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
+            return deepest + max(1, self.function(node.func.id))
+        if isinstance(node, _DISPLAYS):
+            return deepest + (not all(isinstance(child, _INERT) for child in ast.iter_child_nodes(node)))
+        return deepest + _computes(node)
+
+    def part(self, node: ast.AST, env: dict[str, int]) -> int:
+        if isinstance(node, ast.expr):
+            return self.value(node, env)
+        return max((self.part(child, env) for child in ast.iter_child_nodes(node)), default=0)
+
+    def comprehension(self, node: ast.expr, env: dict[str, int]) -> int:
+        inner, deepest = dict(env), 0
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.comprehension):
+                deep = self.value(child.iter, inner)
+                self.bind(child.target, deep, inner)
+                deepest = max([deepest, deep, *(self.value(test, inner) for test in child.ifs)])
+        elements = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        return 1 + max([deepest, *(self.value(element, inner) for element in elements)])
+
+
+_INERT = (ast.Constant, ast.expr_context)
