@@ -1,4 +1,4 @@
-"""The ways to put the server into a sandbox: sandlock (default), bubblewrap, docker. One is chosen; none is fallen back to.
+"""The ways to put the server into a sandbox: sandlock (default), bubblewrap, docker. Never another than the one named.
 
 Each starts the same interpreter with the same first words and a control socket; what happens inside is the same for
 all (`inside.py`, `confine.py`), so that what differs is only the wall around it.
@@ -58,7 +58,7 @@ def start(backend: str, hash_seed: int, image: str) -> tuple[subprocess.Popen, s
     with theirs:
         argv = {"sandlock": _sandlock, "bubblewrap": _bubblewrap}[backend]()
         # An empty environment: what a server does not have, no job can see.
-        process = workers.start(argv, stdin=theirs, env={"PYTHONHASHSEED": str(hash_seed)})
+        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed)})
     _greet(ours, hello)
     return process, ours
 
@@ -171,8 +171,8 @@ def _start_docker(hash_seed: int, hello: dict, image: str) -> tuple[subprocess.P
     argv = [
         "docker", "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL", "--user", "65534:65534",
         "--security-opt", "no-new-privileges", "--pids-limit", "256", "--env", f"PYTHONHASHSEED={hash_seed}",
-        "--volume", f"{folder}:/run/autotelic", "--tmpfs", "/tmp:size=1m", "--workdir", "/tmp", "--entrypoint", "python3",
-        image, *_FLAGS, "/run/autotelic/control",
+        "--volume", f"{folder}:/run/autotelic", "--tmpfs", "/tmp:size=1m", "--workdir", "/tmp",
+        "--entrypoint", "python3", image, *_FLAGS, "/run/autotelic/control",
     ]
     # fmt: on
     try:

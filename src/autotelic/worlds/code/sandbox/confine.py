@@ -16,7 +16,8 @@ import struct
 # name:number on x86-64:number on arm64
 _ALLOWED = """
 access:21: alarm:37: arch_prctl:158: brk:12:214 clock_getres:229:114 clock_gettime:228:113
-clock_nanosleep:230:115 close:3:57 close_range:436:436 dup:32:23 dup2:33: dup3:292:24 exit:60:93 exit_group:231:94 faccessat:269:48
+clock_nanosleep:230:115 close:3:57 close_range:436:436
+dup:32:23 dup2:33: dup3:292:24 exit:60:93 exit_group:231:94 faccessat:269:48
 faccessat2:439:439 fadvise64:221:223 fstat:5:80 futex:202:98 getcpu:309:168 getcwd:79:17 getdents64:217:61
 getegid:108:177 geteuid:107:175 getgid:104:176 getgroups:115:158 getitimer:36:102 getpgid:121:155 getpgrp:111:
 getpid:39:172 getppid:110:173 getrandom:318:278 getrlimit:97:163 getrusage:98:165 getsid:124:156 gettid:186:178

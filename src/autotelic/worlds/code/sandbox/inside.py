@@ -20,8 +20,8 @@ import signal
 import socket
 import struct
 
-import confine  # the modules sent along with this one
-import values
+import confine  # pyright: ignore[reportMissingImports]  # sent along with this file
+import values  # pyright: ignore[reportMissingImports]
 
 FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
@@ -34,7 +34,22 @@ CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and 
 MAX_MESSAGE = 500
 BASE_MEMORY = 64  # MiB of address space that the interpreter itself takes
 # Programs ask for these most: loading them once here saves each job the loading.
-PRELOADED = "math cmath random re string itertools functools collections operator heapq bisect copy typing".split()
+PRELOADED = (
+    "math",
+    "random",
+    "re",
+    "string",
+    "itertools",
+    "functools",
+    "collections",
+    "heapq",
+    "bisect",
+    "copy",
+    "typing",
+)
+
+
+ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
 
 
 class Channel:
@@ -68,8 +83,6 @@ class Channel:
 class Answerer:
     """Makes the program's remote objects: each of their calls is a question to the host."""
 
-    ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
-
     def __init__(self, channel):
         self._channel = channel
 
@@ -84,7 +97,7 @@ class Answerer:
             if tag == b"A":
                 return values.decode(text)
             kind, message = json.loads(text)
-            raise self.ERRORS.get(kind, RuntimeError)(message)
+            raise ERRORS.get(kind, RuntimeError)(message)
 
         ask.__name__ = method
         return ask
@@ -109,7 +122,7 @@ def report(channel, call, max_bytes):
 
 def text_of(error):
     """The first argument of an exception when it is plain text; asking for str(error) would run its code."""
-    args = BaseException.args.__get__(error)
+    args = vars(BaseException)["args"].__get__(error)
     return args[0][:MAX_MESSAGE] if args and type(args[0]) is str else ""
 
 

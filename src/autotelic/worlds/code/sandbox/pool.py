@@ -352,7 +352,7 @@ class Session:
         self.close()
 
     def call(self, entry: str, *args: Any, answer: Answer | None = None) -> Outcome:
-        """Calls a function of the program. A Remote among the arguments becomes an object whose calls reach `answer`."""
+        """Calls a function of the program. A Remote argument becomes an object whose calls reach `answer`."""
         if not self.loaded.ok or self._child.status is not None:
             raise ValueError("the session has ended: open another one")
         given = [[arg.name, arg.methods] if isinstance(arg, Remote) else values.encode(arg) for arg in args]
@@ -371,14 +371,14 @@ class Session:
                 return _outcome(tag, text) if tag else self._end()
             try:
                 remote, method, packed = json.loads(text)
-                args, kwargs = values.decode(packed)
-                if answer is None or type(remote) is not str or type(method) is not str:
+                asked: Any = values.decode(packed)
+                if answer is None or [type(part) for part in (remote, method, *asked)] != [str, str, tuple, dict]:
                     raise values.Malformed("a question nobody answers")
             except (ValueError, TypeError, RecursionError, values.Malformed):
                 self._child.kill("flood")
                 return self._end()
             try:
-                reply = _frame("A", values.encode(answer(remote, method, args, kwargs)))
+                reply = _frame("A", values.encode(answer(remote, method, *asked)))
             except RemoteError as error:
                 reply = _frame("X", json.dumps([error.kind, str(error)]))
             self._child.send(reply)
