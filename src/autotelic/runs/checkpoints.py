@@ -11,18 +11,20 @@ A step's directory is renamed into place once all of it is on disk; that rename 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors import numpy as safetensors_numpy
 
 from autotelic.errors import UserError
@@ -114,6 +116,17 @@ def _unpack(value: Any, arrays: Mapping[str, np.ndarray], tensors: Mapping[str, 
     return {key: _unpack(item, arrays, tensors) for key, item in value.items()}
 
 
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """safetensors reports a full disk in an error of its own, with the number in its text."""
+    try:
+        yield
+    except SafetensorError as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):
+            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise
+
+
 class _DamagedError(Exception):
     """What is wrong, and with which file."""
 
@@ -177,13 +190,15 @@ class Checkpoints:
     def _write(self, directory: Path, step: int, plain: Any, packer: _Packer) -> None:
         (directory / "state.json").write_text(json.dumps(plain, allow_nan=False))
         if packer.arrays:
-            safetensors_numpy.save_file(packer.arrays, directory / "arrays.safetensors")
+            with _os_errors():
+                safetensors_numpy.save_file(packer.arrays, directory / "arrays.safetensors")
         if packer.tensors:
             from safetensors import torch as safetensors_torch
 
             # Each its own memory: tied weights would otherwise be refused.
             tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in packer.tensors.items()}
-            safetensors_torch.save_file(tensors, directory / "tensors.safetensors")
+            with _os_errors():
+                safetensors_torch.save_file(tensors, directory / "tensors.safetensors")
         files = {}
         for path in sorted(directory.iterdir()):
             sync_file(path)

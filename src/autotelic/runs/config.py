@@ -1,0 +1,326 @@
+"""Typed configuration: Hydra's Compose API and override grammar over dataclasses.
+
+A verb has a schema, a dataclass, and groups: keys whose value names a class of the registry (`world=code`) and whose
+content is that class's own Config. The name stays in the composed section (`world.name`), so that config.yaml alone
+rebuilds a run. A mistake is one line with the nearest right key, before anything starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from autotelic import registry
+from autotelic.errors import UserError
+from autotelic.runs.files import named_errors
+
+S = TypeVar("S")
+
+_ROOT, _SCHEMA, _FILE = "autotelic_root", "autotelic_schema", "autotelic_file"
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A key that names a class. `generic` is the (name, key) a value that is no known name stands for."""
+
+    registry: str
+    default: str | None = None
+    generic: tuple[str, str] | None = None
+
+
+def compose(
+    schema: type[S],
+    groups: Mapping[str, Group],
+    overrides: Sequence[str] = (),
+    *,
+    file: str | Path | None = None,
+    presets: Path | None = None,
+) -> S:
+    """The configuration a command line asks for: defaults, then the file, then the overrides."""
+    data: dict[str, Any] = {}
+    if file is not None:
+        data = read_yaml(Path(file))
+    return _build(schema, groups, parse(overrides), data, presets, str(file))
+
+
+def restore(schema: type[S], groups: Mapping[str, Group], data: Mapping[str, Any], where: str) -> S:
+    """The configuration of a saved config.yaml, checked like any other."""
+    return _build(schema, groups, [], dict(data), None, where)
+
+
+def parse(overrides: Sequence[str]) -> list[Override]:
+    """Hydra's grammar, with its complaints in one line."""
+    parsed = []
+    for text in overrides:
+        try:
+            parsed += OverridesParser.create().parse_overrides([text])
+        except HydraException as error:
+            reason = str(error).partition("\n")[0]
+            raise UserError(f"'{text}' is not key=value: {reason}") from error
+    return parsed
+
+
+def expand(overrides: Sequence[str]) -> list[list[str]]:
+    """Every combination of the values of a sweep: ["a=1,2", "b=3"] is [["a=1", "b=3"], ["a=2", "b=3"]]."""
+    choices: list[list[str]] = []
+    for override in parse(overrides):
+        if override.is_sweep_override():
+            choices.append([f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()])
+        else:
+            choices.append([str(override.input_line)])
+    return [list(combination) for combination in itertools.product(*choices)]
+
+
+def plain(value: Any) -> Any:
+    """A configuration as data that YAML and JSON hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, enum.Enum):
+        return value.name
+    return str(value) if isinstance(value, Path) else value
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    with named_errors(path):
+        text = path.read_text()
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: a configuration is keys and values, not a {type(data).__name__}")
+    return data
+
+
+def _build(
+    schema: type[S],
+    groups: Mapping[str, Group],
+    overrides: list[Override],
+    data: dict[str, Any],
+    presets: Path | None,
+    where: str,
+) -> S:
+    chosen, overrides = _choose(groups, overrides, data, presets)
+    store = ConfigStore.instance()
+    store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
+    for key, name in chosen.items():
+        for needed in _needed(name, presets, key) if name else ():
+            store.store(needed, _section(groups[key].registry, needed), group=key)
+    defaults = [_SCHEMA, *({key: name} for key, name in chosen.items() if name), "_self_"]
+    store.store(_ROOT, {"defaults": defaults})
+    base = _hydra([], presets)
+    if data:
+        known = _keys(base)
+        for key, value in _leaves(data):
+            _check_key(key, known, base, False, where)
+            _check_section(key, value, base, f"{where}: ")
+        _check_values(base, data, where)
+        store.store(_FILE, data)
+        store.store(_ROOT, {"defaults": [*defaults[:-1], _FILE, "_self_"]})
+    known = _keys(base)
+    for override in overrides:
+        key = override.key_or_group
+        if override.is_sweep_override():
+            raise UserError(f"'{override.input_line}' has several values: sweep with -m, or quote the value")
+        if key.rpartition(".")[0] in groups and key.endswith(".name"):
+            raise UserError(f"'{override.input_line}': choose with {key.removesuffix('.name')}=NAME")
+        if override.is_delete():
+            raise UserError(f"'{override.input_line}': keys cannot be removed")
+        _check_key(key, known, base, override.is_add(), "")
+        _check_section(key, override.value(), base, "")
+    composed = _hydra([str(override.input_line) for override in overrides], presets)
+    try:
+        return _with_tuples(OmegaConf.to_object(composed))
+    except (OmegaConfBaseException, ValueError, TypeError) as error:
+        raise UserError(f"configuration: {_reason(error)}") from error
+
+
+def _choose(
+    groups: Mapping[str, Group], overrides: list[Override], data: dict[str, Any], presets: Path | None
+) -> tuple[dict[str, str | None], list[Override]]:
+    """Which class each group uses, and the overrides that remain. Takes the choices out of the file's data too."""
+    chosen = {key: group.default for key, group in groups.items()}
+    for key in groups:
+        section = data.get(key)
+        if isinstance(section, str) or section is None:
+            chosen[key] = data.pop(key) if key in data else chosen[key]
+        elif isinstance(section, dict) and "name" in section:
+            chosen[key] = str(section.pop("name"))
+    remaining: list[Override] = []
+    for override in overrides:
+        key = override.key_or_group
+        if key not in groups:
+            remaining.append(override)
+            continue
+        name = override.value()
+        if override.is_sweep_override():
+            raise UserError(f"'{override.input_line}' has several values: sweep with -m")
+        if not (isinstance(name, str) or (name is None and groups[key].default is None)):
+            raise UserError(f"'{override.input_line}': {key} takes a name: {', '.join(_options(key, groups, presets))}")
+        if name != chosen[key]:
+            data.pop(key, None)  # the file's section was for the class it named
+        chosen[key] = name
+    for key, name in chosen.items():
+        generic = groups[key].generic
+        if name is None or name in _options(key, groups, presets):
+            continue
+        if generic is None:
+            raise UserError(f"no {key} named '{name}': {registry.nearest(name, _options(key, groups, presets))}")
+        chosen[key] = generic[0]
+        quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+        remaining = [*parse([f"{key}.{generic[1]}='{quoted}'"]), *remaining]
+    return chosen, remaining
+
+
+def _options(key: str, groups: Mapping[str, Group], presets: Path | None) -> list[str]:
+    """Classes of the registry and presets (YAML files that set some keys of one)."""
+    files = sorted((presets / key).glob("*.yaml")) if presets else []
+    return sorted({*registry.names(groups[key].registry), *(path.stem for path in files)})
+
+
+def _needed(name: str, presets: Path | None, key: str) -> list[str]:
+    """The classes behind a name: itself, or the one its preset builds on."""
+    path = presets / key / f"{name}.yaml" if presets else None
+    if path is None or not path.is_file():
+        return [name]
+    base = [entry for entry in read_yaml(path).get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    return [found for entry in base for found in _needed(entry, presets, key)]
+
+
+def _section(group: str, name: str) -> DictConfig:
+    """A class's Config with the name it was chosen by as one more field."""
+    config = registry.config_class(group, name)
+    if not any(field.name == "name" for field in dataclasses.fields(config)):
+        frozen = config.__dataclass_params__.frozen
+        config = dataclasses.make_dataclass(config.__qualname__, [("name", str, name)], bases=(config,), frozen=frozen)
+    try:
+        return _writable(OmegaConf.structured(config))
+    except OmegaConfBaseException as error:
+        raise UserError(f"{group} '{name}': its Config cannot be used: {_reason(error)}") from error
+
+
+def _writable(node: Any) -> Any:
+    """OmegaConf takes frozen dataclasses for read-only sections, which no override could change."""
+    if isinstance(node, DictConfig) and not node._is_none() and not node._is_missing():
+        OmegaConf.set_readonly(node, None)
+        for key in node:
+            _writable(node._get_node(key))
+    return node
+
+
+def _hydra(overrides: list[str], presets: Path | None) -> DictConfig:
+    there = (
+        initialize_config_dir(str(presets.resolve()), version_base="1.3")
+        if presets and presets.is_dir()
+        else initialize(version_base="1.3", config_path=None)
+    )
+    try:
+        with there:
+            return hydra_compose(_ROOT, overrides=overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_reason(error)) from error
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong in one line, with the key. Hydra wraps the line that matters."""
+    cause = error.__cause__
+    if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
+        override = str(error).partition("\n")[0].removeprefix("Error merging override ")
+        return f"{override}: {str(cause).partition(chr(10))[0]}"
+    return str(error).partition("\n")[0]
+
+
+def _keys(node: DictConfig, prefix: str = "") -> list[str]:
+    """All keys, sections included, in dotted form."""
+    found = []
+    for key in node:
+        child = node._get_node(key)
+        found.append(f"{prefix}{key}")
+        if isinstance(child, DictConfig) and not child._is_none():
+            found += _keys(child, f"{prefix}{key}.")
+    return found
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in data.items():
+        yield f"{prefix}{key}", value
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+
+
+def _check_key(key: str, known: list[str], base: DictConfig, adding: bool, where: str) -> None:
+    if key in known or (_open_dict(base, key.rpartition(".")[0]) and (adding or where)):
+        return
+    at = f"{where}: " if where else ""
+    raise UserError(f"{at}unknown key '{key}': {_nearest_key(key, known)}")
+
+
+def _check_section(key: str, value: Any, base: DictConfig, where: str) -> None:
+    section = OmegaConf.select(base, key)
+    if isinstance(section, DictConfig) and not isinstance(value, dict):
+        inside = ", ".join(f"{key}.{name}" for name in section)
+        raise UserError(f"{where}'{key}' is a section, not a value; its keys: {inside or 'any'}")
+
+
+def _open_dict(base: DictConfig, key: str) -> bool:
+    """Whether a key holds a free mapping (dict[str, …]), to which keys may be added."""
+    node = OmegaConf.select(base, key) if key else base
+    return isinstance(node, DictConfig) and not dataclasses.is_dataclass(OmegaConf.get_type(node)) and bool(key)
+
+
+def _nearest_key(key: str, known: list[str]) -> str:
+    leaf = key.rpartition(".")[2]
+    by_leaf = [full for full in known if full.rpartition(".")[2] == leaf]
+    close = [*by_leaf, *get_close_matches(key, known, n=3, cutoff=0.6)]
+    if not close:
+        leaves = {full.rpartition(".")[2]: full for full in known}
+        close = [leaves[found] for found in get_close_matches(leaf, list(leaves), n=3, cutoff=0.6)]
+    if close:
+        return f"did you mean {' or '.join(dict.fromkeys(close[:3]))}?"
+    return f"known keys: {', '.join(full for full in known if '.' not in full)}"
+
+
+def _check_values(base: DictConfig, data: Mapping[str, Any], where: str) -> None:
+    try:
+        OmegaConf.merge(base, data)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{where}: {error.full_key or ''}: {_reason(error)}") from error
+
+
+def _with_tuples(value: Any) -> Any:
+    """OmegaConf has lists only; fields declared as tuples get tuples back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = typing.get_type_hints(type(value))
+        for field in dataclasses.fields(value):
+            item = _with_tuples(getattr(value, field.name))
+            if isinstance(item, list) and typing.get_origin(hints[field.name]) is tuple:
+                object.__setattr__(value, field.name, tuple(item))  # also where the dataclass is frozen
+    elif isinstance(value, list):
+        for item in value:
+            _with_tuples(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _with_tuples(item)
+    return value

@@ -1,0 +1,203 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autotelic import registry
+from autotelic.errors import UserError
+from autotelic.runs.config import Group, compose, expand, plain, restore
+
+
+@dataclass(frozen=True)
+class Limits:
+    cpu: int = 1
+    wall: float = 5.0
+
+
+class Code:
+    @dataclass
+    class Config:
+        limits: Limits = field(default_factory=Limits)
+        kinds: tuple[str, ...] = ("deduction", "abduction")
+        scales: dict[str, float] = field(default_factory=dict)
+
+
+class Arm:
+    @dataclass
+    class Config:
+        joints: int = 7
+
+        def __post_init__(self) -> None:
+            if self.joints < 1:
+                raise ValueError("joints must be at least 1")
+
+
+class Generic:
+    @dataclass
+    class Config:
+        model: str = ""
+
+
+@dataclass
+class LoopConfig:
+    batch: int = 8
+
+
+@dataclass
+class Schema:
+    run: str | None = None
+    steps: int = 10
+    minutes: float | None = None
+    world: Any = None
+    player: Any = None
+    solver: Any = None
+    loop: LoopConfig = field(default_factory=LoopConfig)
+
+
+GROUPS = {
+    "world": Group("worlds", "code"),
+    "player": Group("players", "generic", generic=("generic", "model")),
+    "solver": Group("players"),
+}
+
+
+@pytest.fixture(autouse=True)
+def built_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.BUILT_IN, "worlds", {"code": f"{__name__}:Code", "arm": f"{__name__}:Arm"})
+    monkeypatch.setitem(registry.BUILT_IN, "players", {"generic": f"{__name__}:Generic"})
+    classes = {"Code": Code, "Arm": Arm, "Generic": Generic}
+    monkeypatch.setattr(registry, "get", lambda group, name: classes[registry.BUILT_IN[group][name].split(":")[1]])
+
+
+def ask(*overrides: str, **options: Any) -> Schema:
+    return compose(Schema, GROUPS, overrides, **options)
+
+
+def complaint(*overrides: str, **options: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        ask(*overrides, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_defaults_are_typed():
+    config = ask()
+    assert isinstance(config, Schema)
+    assert isinstance(config.world, Code.Config)
+    assert config.world.name == "code"
+    assert config.world.kinds == ("deduction", "abduction")
+    assert config.solver is None
+
+
+def test_overrides_reach_every_depth_also_into_frozen_sections():
+    config = ask("steps=3", "loop.batch=2", "world.limits.cpu=4", "world.kinds=[induction]", "minutes=0.5")
+    assert (config.steps, config.loop.batch, config.minutes) == (3, 2, 0.5)
+    assert config.world.limits == Limits(cpu=4)
+    assert config.world.kinds == ("induction",)
+
+
+def test_a_group_is_chosen_by_name_and_brings_its_own_keys():
+    config = ask("world=arm", "world.joints=6", "solver=generic")
+    assert isinstance(config.world, Arm.Config)
+    assert (config.world.joints, config.solver.name) == (6, "generic")
+    assert "unknown key 'world.joints'" in complaint("world.joints=6")
+
+
+def test_a_value_that_is_no_name_stands_for_the_generic_option():
+    config = ask("player=Qwen/Qwen2.5-Coder-3B")
+    assert (config.player.name, config.player.model) == ("generic", "Qwen/Qwen2.5-Coder-3B")
+
+
+def test_a_preset_sets_keys_of_a_class(tmp_path: Path):
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "quick.yaml").write_text("defaults: [code]\nlimits: {cpu: 9}\n")
+    config = ask("world=quick", presets=tmp_path)
+    assert (config.world.name, config.world.limits.cpu) == ("code", 9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("stpes=3", "steps"), ("loop.bacth=3", "loop.batch"), ("batch=3", "loop.batch"), ("world.limit.cpu=1", "cpu")],
+)
+def test_an_unknown_key_gives_the_nearest(wrong: str, right: str):
+    line = complaint(wrong)
+    assert f"unknown key '{wrong.partition('=')[0]}'" in line
+    assert right in line.partition("did you mean")[2]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("steps=many", "steps=many: Value 'many' of type 'str' could not be converted to Integer"),
+        ("world=cod", "no world named 'cod': did you mean code?"),
+        ("world={a: 1}", "world takes a name"),
+        ("world.name=arm", "choose with world=NAME"),
+        ("steps=[1", "is not key=value"),
+        ("steps", "is not key=value"),
+        ("steps=1,2", "sweep with -m"),
+        ("+extra=1", "unknown key 'extra'"),
+        ("loop=3", "'loop' is a section, not a value; its keys: loop.batch"),
+        ("~steps", "keys cannot be removed"),
+    ],
+)
+def test_a_bad_override_is_one_line(override: str, words: str):
+    assert words in complaint(override)
+
+
+def test_a_class_may_refuse_a_value():
+    assert "joints must be at least 1" in complaint("world=arm", "world.joints=0")
+
+
+def test_free_mappings_take_new_keys():
+    assert ask("+world.scales.energy=0.5").world.scales == {"energy": 0.5}
+
+
+def test_a_file_is_merged_under_the_overrides(tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("steps: 4\nloop: {batch: 5}\nworld: {name: arm, joints: 3}\nplayer: some/model\n")
+    config = ask("steps=6", file=file)
+    assert (config.steps, config.loop.batch, config.world.joints) == (6, 5, 3)
+    assert config.player.model == "some/model"
+    assert isinstance(ask("world=code", file=file).world, Code.Config)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("stpes: 4", "unknown key 'stpes': did you mean steps"),
+        ("steps: many", "steps: Value 'many'"),
+        ("- a", "keys and values"),
+        ("a: [", "not YAML"),
+        ("loop: 3", "'loop' is a section, not a value; its keys: loop.batch"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, words: str):
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    line = complaint(file=file)
+    assert words in line
+    assert "mine.yaml" in line
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path):
+    assert "absent.yaml: no such file" in complaint(file=tmp_path / "absent.yaml")
+
+
+def test_a_saved_configuration_comes_back_equal():
+    config = ask("world=arm", "world.joints=2", "steps=7", "player=a/b", "solver=generic", "minutes=2")
+    text = yaml.safe_dump(plain(config))
+    again = restore(Schema, GROUPS, yaml.safe_load(text), "config.yaml")
+    assert plain(again) == plain(config)
+    assert isinstance(again.world, Arm.Config)
+
+
+def test_a_sweep_is_every_combination():
+    assert expand(["seed=1,2", "steps=3", "world=code,arm"]) == [
+        ["seed=1", "steps=3", "world=code"],
+        ["seed=1", "steps=3", "world=arm"],
+        ["seed=2", "steps=3", "world=code"],
+        ["seed=2", "steps=3", "world=arm"],
+    ]
+    assert expand(["seed=range(0,3)"]) == [["seed=0"], ["seed=1"], ["seed=2"]]
