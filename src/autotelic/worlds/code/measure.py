@@ -1,9 +1,10 @@
 """How much a program does, read off its syntax tree. A description of difficulty, used by curricula and reports.
 
 `depth` is the number of operations on the longest path from the input to the returned value:
-- a constant and a parameter have depth 0, a variable has the depth of what was assigned to it;
-- an operator, comparison, call, subscript or slice, and a display that holds anything but constants, is one more
-  than the deepest of its parts;
+- a parameter has depth 0, a variable has the depth of what was assigned to it; what is made of constants alone is
+  not on any path;
+- an operator, comparison, call, subscript or slice, and a list or other display, is one more than the deepest of its
+  parts;
 - a value chosen by `if` is one more than the deepest of test and branches;
 - a value built by a loop or comprehension is one more than what the body, followed once, gives it;
 - a call of a function of the program's own adds that function's depth.
@@ -29,6 +30,7 @@ _COMPUTING = (
 )
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+_APART = -1  # the depth of what does not come from the input
 
 
 def features(tree: ast.Module, source: str, entry: str = "f") -> dict[str, float]:
@@ -49,7 +51,7 @@ def features(tree: ast.Module, source: str, entry: str = "f") -> dict[str, float
 def depth(tree: ast.Module, entry: str = "f") -> int:
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     follower = _Follower(functions)
-    return follower.function(entry) if entry in functions else 0
+    return max(0, follower.function(entry)) if entry in functions else 0
 
 
 def _computes(node: ast.AST) -> bool:
@@ -68,12 +70,12 @@ class _Follower:
     def function(self, name: str) -> int:
         if name not in self.known:
             self.known[name] = 1  # what a call of itself counts while it is being followed
-            self.known[name] = self.body(self.functions[name].body, {})
+            self.known[name] = self.body(self.functions[name].body, {})  # parameters are at 0, as is all unknown
         return self.known[name]
 
     def body(self, statements: list[ast.stmt], env: dict[str, int]) -> int:
         """The depth of the deepest returned value; `env` is changed in place."""
-        returned = 0
+        returned = _APART
         for statement in statements:
             returned = max(returned, self.statement(statement, env))
         return returned
@@ -87,7 +89,7 @@ class _Follower:
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             self.bind(node.target, self.value(node.value, env), env)
         elif isinstance(node, ast.AugAssign):
-            self.bind(node.target, 1 + max(self.value(node.target, env), self.value(node.value, env)), env)
+            self.bind(node.target, _one_more(self.value(node.target, env), self.value(node.value, env)), env)
         elif isinstance(node, ast.If):
             return self.branches(self.value(node.test, env), [node.body, node.orelse], env)
         elif isinstance(node, ast.For):
@@ -106,29 +108,29 @@ class _Follower:
             deep = self.value(call, env)
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
                 self.bind(call.func.value, deep, env)  # y.append(x) changes y
-        return 0
+        return _APART
 
     def branches(self, test: int, bodies: list[list[ast.stmt]], env: dict[str, int]) -> int:
-        before, returned = dict(env), 0
+        before, returned = dict(env), _APART
         for body in bodies:
             after = dict(before)
             deep = self.body(body, after)
             if any(isinstance(inner, ast.Return) for statement in body for inner in ast.walk(statement)):
-                returned = max(returned, 1 + max(test, deep))
+                returned = max(returned, _one_more(test, deep))
             for name, value in after.items():
                 if value != before.get(name):
-                    env[name] = max(env.get(name, 0), 1 + max(test, value))
+                    env[name] = max(env.get(name, _APART), _one_more(test, value))
         return returned
 
     def bind(self, target: ast.expr, deep: int, env: dict[str, int]) -> None:
         for node in ast.walk(target):
             if isinstance(node, ast.Name):
                 changed_within = isinstance(target, ast.Subscript | ast.Attribute)
-                env[node.id] = max(deep, env.get(node.id, 0)) if changed_within else deep
+                env[node.id] = max(deep, env.get(node.id, _APART)) if changed_within else deep
 
     def value(self, node: ast.expr | None, env: dict[str, int]) -> int:
         if node is None or isinstance(node, ast.Constant):
-            return 0
+            return _APART
         if isinstance(node, ast.Name):
             return env.get(node.id, 0)
         if isinstance(node, _COMPREHENSIONS):
@@ -139,28 +141,33 @@ class _Follower:
             deep = self.value(node.value, env)
             self.bind(node.target, deep, env)
             return deep
-        parts = [self.part(child, env) for child in ast.iter_child_nodes(node)]
-        deepest = max(parts, default=0)
+        parts = [child for child in ast.iter_child_nodes(node) if not _names_function(node, child)]
+        deepest = max((self.part(child, env) for child in parts), default=_APART)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
-            return deepest + max(1, self.function(node.func.id))
-        if isinstance(node, _DISPLAYS):
-            return deepest + (not all(isinstance(child, _INERT) for child in ast.iter_child_nodes(node)))
-        return deepest + _computes(node)
+            return deepest + max(1, self.function(node.func.id)) if deepest > _APART else _APART
+        return _one_more(deepest) if isinstance(node, _DISPLAYS) or _computes(node) else deepest
 
     def part(self, node: ast.AST, env: dict[str, int]) -> int:
         if isinstance(node, ast.expr):
             return self.value(node, env)
-        return max((self.part(child, env) for child in ast.iter_child_nodes(node)), default=0)
+        return max((self.part(child, env) for child in ast.iter_child_nodes(node)), default=_APART)
 
     def comprehension(self, node: ast.expr, env: dict[str, int]) -> int:
-        inner, deepest = dict(env), 0
+        inner, deepest = dict(env), _APART
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.comprehension):
                 deep = self.value(child.iter, inner)
                 self.bind(child.target, deep, inner)
                 deepest = max([deepest, deep, *(self.value(test, inner) for test in child.ifs)])
         elements = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        return 1 + max([deepest, *(self.value(element, inner) for element in elements)])
+        return _one_more(deepest, *(self.value(element, inner) for element in elements))
 
 
-_INERT = (ast.Constant, ast.expr_context)
+def _one_more(*parts: int) -> int:
+    deepest = max(parts)
+    return deepest + 1 if deepest > _APART else _APART
+
+
+def _names_function(node: ast.AST, child: ast.AST) -> bool:
+    """`len` in `len(x)` is no part of the value."""
+    return isinstance(node, ast.Call) and child is node.func and isinstance(child, ast.Name)

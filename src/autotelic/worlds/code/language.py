@@ -1,0 +1,541 @@
+"""A small language inside Python: what players without a big model write, and what the held-out suite is made of.
+
+Every program is real Python, run by the real sandbox. It has one parameter `x`, variables `y z w`, loop variable `i`,
+constants 0 to 9 and the letters a to e, and one fixed layout, so that a vocabulary of some eighty tokens spells all
+of it. Four types: int, bool, list (of ints), str. See docs/language.md.
+
+Random programs are typed and bounded while they are built: each value carries an interval (of the int, or of the
+length and the items), and an operation that could fail or grow beyond the bounds is not chosen. Each program is a
+chain from `x` to the result, so its depth (see measure.py) is the depth asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autotelic.worlds.code import measure, programs
+
+TYPES = ("int", "list", "str", "bool")
+INPUT_TYPES = ("int", "list", "str")  # a bool has too few values to ask anything about
+LETTERS = "abcde"
+VARIABLES = "yzw"
+MIN_INT, MAX_INT = -9, 20  # of inputs
+MAX_ITEM = 9  # of list items in inputs
+MAX_LENGTH = 5  # of inputs
+BOUND = 99  # on ints in between
+LENGTH_BOUND = 10  # on lists and strings in between
+
+
+class Written(NamedTuple):
+    """A program with the type it takes and the type it gives."""
+
+    program: str
+    takes: str
+    gives: str
+
+
+@dataclass(frozen=True)
+class _Value:
+    """An expression under construction. For list and str, `low` and `high` bound the length, `items` the items."""
+
+    text: str
+    type: str
+    low: int = 0
+    high: int = 0
+    items: tuple[int, int] = (0, 0)
+    atom: bool = False  # needs no parentheses
+
+    def __str__(self) -> str:
+        return self.text if self.atom else f"({self.text})"
+
+
+def depth(program: str) -> int:
+    """Operations on the longest path from input to output."""
+    return measure.depth(programs.parse(program))
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def random_value(rng: np.random.Generator, type_name: str) -> Any:
+    """A value of a type, as inputs are; also a well-typed guess at an output."""
+    if type_name == "int":
+        return int(rng.integers(MIN_INT, MAX_INT + 1))
+    if type_name == "bool":
+        return bool(rng.integers(2))
+    length = int(rng.integers(1, MAX_LENGTH + 1))
+    if type_name == "list":
+        return [int(item) for item in rng.integers(0, MAX_ITEM + 1, length)]
+    if type_name == "str":
+        return "".join(LETTERS[k] for k in rng.integers(0, len(LETTERS), length))
+    raise ValueError(f"no type {type_name!r}: one of {', '.join(TYPES)}")
+
+
+def random_input(rng: np.random.Generator, type_name: str) -> tuple[Any]:
+    """The arguments of one call."""
+    return (random_value(rng, type_name),)
+
+
+def distinct_inputs(rng: np.random.Generator, type_name: str, count: int) -> list[tuple[Any]]:
+    """Different arguments, as many as asked for or as the type has within reach."""
+    found: dict[str, tuple[Any]] = {}
+    for _ in range(20 * count):
+        arguments = random_input(rng, type_name)
+        found.setdefault(repr(arguments), arguments)
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def type_of(value: Any) -> str | None:
+    """The type of a value, None if it has none in this language."""
+    name = type(value).__name__
+    if name == "list":
+        return "list" if all(type(item) is int for item in value) else None
+    return name if name in TYPES else None
+
+
+# --- programs -------------------------------------------------------------------------------------------------------
+
+
+def random_program(
+    rng: np.random.Generator, depth: int, takes: str | None = None, gives: str | None = None, tries: int = 200
+) -> Written:
+    """A random program of a depth from 1, with the types asked for where that is possible."""
+    written = None
+    for _ in range(tries):
+        written = _Writer(rng, takes or INPUT_TYPES[int(rng.integers(len(INPUT_TYPES)))]).write(depth)
+        if written is not None and (gives is None or written.gives == gives):
+            return written
+    return written or Written(f"def f(x):\n    return {'x + x'}", takes or "int", takes or "int")
+
+
+class _Writer:
+    """Builds one program: a chain of operations, some bound to variables, some in loops and branches."""
+
+    def __init__(self, rng: np.random.Generator, takes: str) -> None:
+        self.rng = rng
+        self.takes = takes
+        self.lines: list[str] = []
+        self.free = list(VARIABLES)
+        bounds = {
+            "int": _Value("x", "int", MIN_INT, MAX_INT),
+            "bool": _Value("x", "bool"),
+            "list": _Value("x", "list", 1, MAX_LENGTH, (0, MAX_ITEM)),
+            "str": _Value("x", "str", 1, MAX_LENGTH),
+        }
+        self.value = replace(bounds[takes], atom=True)
+        self.earlier = [self.value]  # variables that a second operand may be
+
+    def write(self, depth: int) -> Written | None:
+        left = depth
+        while left:
+            options = [step for step in _STEPS[self.value.type] if step.cost <= left]
+            weights = np.array([step.weight for step in options])
+            result, step = None, None
+            for _ in range(20):
+                step = options[int(self.rng.choice(len(options), p=weights / weights.sum()))]
+                result = step.make(self, self.value)
+                if result is not None and _bounded(result):
+                    break
+                result = None
+            if result is None or step is None:
+                return None
+            self.value = result
+            left -= step.cost
+            if left and self.free and not self.value.atom and self.rng.random() < 0.4:
+                self.bind()
+        body = "".join(f"    {line}\n" for line in self.lines)
+        return Written(f"def f(x):\n{body}    return {self.value.text}", self.takes, self.value.type)
+
+    def bind(self) -> None:
+        name = self.free.pop(0)
+        self.lines.append(f"{name} = {self.value.text}")
+        self.value = replace(self.value, text=name, atom=True)
+        self.earlier.append(self.value)
+
+    def digit(self, low: int = 0, high: int = 9) -> int:
+        return int(self.rng.integers(low, high + 1))
+
+    def letter(self) -> str:
+        return f"'{LETTERS[int(self.rng.integers(len(LETTERS)))]}'"
+
+    def pick(self, options: Sequence[Any]) -> Any:
+        return options[int(self.rng.integers(len(options)))]
+
+    def other(self, type_name: str, but: str) -> _Value | None:
+        """An earlier variable, other than the value at hand."""
+        fitting = [value for value in self.earlier if value.type == type_name and value.text != but]
+        return self.pick(fitting) if fitting else None
+
+
+def _bounded(value: _Value) -> bool:
+    if value.type == "int":
+        return -BOUND <= value.low <= value.high <= BOUND
+    if value.type == "bool":
+        return True
+    return value.high <= LENGTH_BOUND and value.high > 0 and -BOUND <= value.items[0] <= value.items[1] <= BOUND
+
+
+_Make = Callable[[_Writer, _Value], "_Value | None"]
+
+
+class _Step(NamedTuple):
+    make: _Make
+    cost: int  # what it adds to the depth
+    weight: float
+
+
+def _int(text: str, *ends: int, atom: bool = False) -> _Value:
+    return _Value(text, "int", min(ends), max(ends), atom=atom)
+
+
+def _add(w: _Writer, v: _Value) -> _Value:
+    c = w.digit(1)
+    sign = w.pick("+-")
+    return _int(f"{v} + {c}", v.low + c, v.high + c) if sign == "+" else _int(f"{v} - {c}", v.low - c, v.high - c)
+
+
+def _from(w: _Writer, v: _Value) -> _Value:
+    c = w.digit()
+    return _int(f"{c} - {v}", c - v.low, c - v.high)
+
+
+def _times(w: _Writer, v: _Value) -> _Value:
+    c = w.digit(2, 4)
+    return _int(f"{v} * {c}", v.low * c, v.high * c)
+
+
+def _over(w: _Writer, v: _Value) -> _Value:
+    c = w.digit(2, 5)
+    return _int(f"{v} // {c}", v.low // c, v.high // c)
+
+
+def _modulo(w: _Writer, v: _Value) -> _Value | None:
+    c = w.digit(2, 9)
+    return _int(f"{v} % {c}", 0, c - 1) if v.high - v.low >= c else None
+
+
+def _absolute(w: _Writer, v: _Value) -> _Value | None:
+    return _int(f"abs({v.text})", 0, max(-v.low, v.high), atom=True) if v.low < 0 else None
+
+
+def _negative(w: _Writer, v: _Value) -> _Value:
+    return _int(f"-{v}", -v.low, -v.high)
+
+
+def _clamp(w: _Writer, v: _Value) -> _Value | None:
+    c = w.digit()
+    if not v.low < c < v.high:
+        return None
+    ends = (c, v.high) if (name := w.pick(("max", "min"))) == "max" else (v.low, c)
+    return _int(f"{name}({v.text}, {c})", *ends, atom=True)
+
+
+def _combine(w: _Writer, v: _Value) -> _Value | None:
+    u = w.other("int", v.text)
+    if u is None:
+        return None
+    if w.rng.random() < 0.5:
+        return _int(f"{v} + {u}", v.low + u.low, v.high + u.high)
+    return _int(f"{v} - {u}", v.low - u.high, v.high - u.low)
+
+
+def _square(w: _Writer, v: _Value) -> _Value | None:
+    largest = max(-v.low, v.high) ** 2
+    return _int(f"{v} * {v}", 0, largest) if v.atom else None
+
+
+def _compare(w: _Writer, v: _Value) -> _Value | None:
+    c = w.digit()
+    return _Value(f"{v} {w.pick(('<', '>'))} {c}", "bool") if v.low < c < v.high else None
+
+
+def _divides(w: _Writer, v: _Value) -> _Value:
+    return _Value(f"{v} % {w.digit(2, 4)} == 0", "bool")
+
+
+def _spelled(w: _Writer, v: _Value) -> _Value:
+    return _Value(f"str({v.text})", "str", 1, 3, atom=True)
+
+
+def _pair(w: _Writer, v: _Value) -> _Value:
+    c = w.digit()
+    text = f"[{v.text}, {c}]" if w.rng.random() < 0.5 else f"[{c}, {v.text}]"
+    return _Value(text, "list", 2, 2, (min(0, v.low), max(9, v.high)), atom=True)
+
+
+def _count_up(w: _Writer, v: _Value) -> _Value | None:
+    if v.low < 0 or v.high < 1:
+        return None
+    return _Value(f"list(range({v.text}))", "list", v.low, v.high, (0, v.high - 1), atom=True)
+
+
+def _choose_int(w: _Writer, v: _Value) -> _Value | None:
+    """if/else as a statement: both branches start from the value."""
+    if not w.free:
+        return None
+    c, a, b = w.digit(), w.digit(1), w.digit(2, 3)
+    if not v.low < c < v.high:
+        return None
+    name = w.free.pop(0)
+    up, down = w.pick(((f"{v} + {a}", f"{v} * {b}"), (f"{v} * {b}", f"{v} - {a}"), (f"{v} - {a}", f"{v} + {b}")))
+    w.lines += [f"if {v} {w.pick('<>')} {c}:", f"    {name} = {up}", "else:", f"    {name} = {down}"]
+    reach = [v.low * b, v.high * b, v.low - a, v.high + a, v.high + b]
+    value = _int(name, *reach, atom=True)
+    w.earlier.append(value)
+    return value
+
+
+def _truth(w: _Writer, v: _Value) -> _Value:
+    a = w.digit()
+    b = (a + w.digit(1, 9)) % 10
+    return _int(f"{a} if {v} else {b}", a, b)
+
+
+def _invert(w: _Writer, v: _Value) -> _Value:
+    return _Value(f"not {v}", "bool")
+
+
+def _reverse(w: _Writer, v: _Value) -> _Value:
+    return replace(v, text=f"{v}[::-1]", atom=True)
+
+
+def _slice(w: _Writer, v: _Value) -> _Value | None:
+    if v.high < 2:
+        return None
+    c = w.digit(1, 3)
+    if w.rng.random() < 0.5:
+        return replace(v, text=f"{v}[:{c}]", low=min(v.low, c), high=min(v.high, c), atom=True)
+    return replace(v, text=f"{v}[{c}:]", low=max(0, v.low - c), high=v.high - c, atom=True)
+
+
+def _every_other(w: _Writer, v: _Value) -> _Value | None:
+    return replace(v, text=f"{v}[::2]", low=(v.low + 1) // 2, high=(v.high + 1) // 2, atom=True) if v.high > 2 else None
+
+
+def _extend(w: _Writer, v: _Value) -> _Value:
+    c = f"[{w.digit()}]" if v.type == "list" else w.letter()
+    text = f"{v} + {c}" if w.rng.random() < 0.5 else f"{c} + {v}"
+    items = (min(0, v.items[0]), max(9, v.items[1])) if v.type == "list" else v.items
+    return replace(v, text=text, low=v.low + 1, high=v.high + 1, items=items, atom=False)
+
+
+def _repeat(w: _Writer, v: _Value) -> _Value:
+    return replace(v, text=f"{v} * 2", low=2 * v.low, high=2 * v.high, atom=False)
+
+
+def _join(w: _Writer, v: _Value) -> _Value | None:
+    u = w.other(v.type, v.text)
+    if u is None:
+        return None
+    items = (min(u.items[0], v.items[0]), max(u.items[1], v.items[1]))
+    return replace(v, text=f"{v} + {u}", low=v.low + u.low, high=v.high + u.high, items=items, atom=False)
+
+
+def _sort(w: _Writer, v: _Value) -> _Value:
+    return replace(v, text=f"sorted({v.text})", atom=True)
+
+
+def _length(w: _Writer, v: _Value) -> _Value | None:
+    return _int(f"len({v.text})", v.low, v.high, atom=True) if v.low < v.high else None
+
+
+def _sum(w: _Writer, v: _Value) -> _Value:
+    low, high = v.items
+    return _int(f"sum({v.text})", min(0, low * v.high), max(0, high * v.high), atom=True)
+
+
+def _extreme(w: _Writer, v: _Value) -> _Value | None:
+    return _int(f"{w.pick(('max', 'min'))}({v.text})", *v.items, atom=True) if v.low > 0 else None
+
+
+def _item(w: _Writer, v: _Value) -> _Value | None:
+    if v.low < 1:
+        return None
+    text = f"{v}[{w.pick(('0', '-1'))}]"
+    return _int(text, *v.items, atom=True) if v.type == "list" else replace(v, text=text, low=1, high=1, atom=True)
+
+
+def _contains(w: _Writer, v: _Value) -> _Value:
+    return _Value(f"{w.digit() if v.type == 'list' else w.letter()} in {v}", "bool")
+
+
+def _mapped(w: _Writer, v: _Value) -> _Value:
+    shifted = w.rng.random() < 0.5
+    c = w.digit(1) if shifted else w.digit(2, 3)
+    low, high = (v.items[0] + c, v.items[1] + c) if shifted else (v.items[0] * c, v.items[1] * c)
+    text = f"[i {'+' if shifted else '*'} {c} for i in {v}]"
+    return replace(v, text=text, items=(low, high), atom=True)
+
+
+def _kept(w: _Writer, v: _Value) -> _Value | None:
+    c = w.digit(1, 8)
+    if not v.items[0] < c < v.items[1]:
+        return None
+    return replace(v, text=f"[i for i in {v} if i {w.pick('<>')} {c}]", low=0, atom=True)
+
+
+def _loop(w: _Writer, v: _Value) -> _Value | None:
+    """for over the items: adds them up into a variable, from a start of its own."""
+    if not w.free:
+        return None
+    start = w.digit(0, 5)
+    name = w.free.pop(0)
+    change = f"{name} = {w.pick((f'{name} + i', f'i - {name}'))}"
+    w.lines += [f"{name} = {start}", f"for i in {v}:", f"    {change}"]
+    largest = start + max(-v.items[0], v.items[1]) * v.high
+    value = _int(name, -largest, largest, atom=True)
+    w.earlier.append(value)
+    return value
+
+
+def _times_loop(w: _Writer, v: _Value) -> _Value | None:
+    """for over a range of constant length: the same step again and again."""
+    if len(w.free) < 1 or v.atom is False:
+        return None
+    count, c = w.digit(2, 3), w.digit(1, 5)
+    name = w.free.pop(0)
+    change, reach = w.pick(((f"{name} + i + {c}", count * (c + 2)), (f"{name} * 2 - {c}", 0)))
+    w.lines += [f"{name} = {v}", f"for i in range({count}):", f"    {name} = {change}"]
+    grow = 2**count if not reach else 1
+    value = _int(name, v.low * grow - c * grow, v.high * grow + reach, atom=True)
+    w.earlier.append(value)
+    return value
+
+
+def _letters_counted(w: _Writer, v: _Value) -> _Value:
+    return _int(f"{v}.count({w.letter()})", 0, v.high, atom=True)
+
+
+_STEPS: dict[str, list[_Step]] = {
+    "int": [
+        _Step(_add, 1, 4),
+        _Step(_from, 1, 1),
+        _Step(_times, 1, 3),
+        _Step(_over, 1, 2),
+        _Step(_modulo, 1, 2),
+        _Step(_absolute, 1, 1),
+        _Step(_negative, 1, 0.5),
+        _Step(_clamp, 1, 2),
+        _Step(_combine, 1, 2),
+        _Step(_square, 1, 0.5),
+        _Step(_compare, 1, 0.6),
+        _Step(_divides, 2, 0.4),
+        _Step(_spelled, 1, 0.5),
+        _Step(_pair, 1, 1),
+        _Step(_count_up, 2, 0.7),
+        _Step(_choose_int, 2, 2),
+        _Step(_times_loop, 3, 2),
+    ],
+    "bool": [_Step(_truth, 1, 3), _Step(_invert, 1, 1)],
+    "list": [
+        _Step(_reverse, 1, 1),
+        _Step(_slice, 1, 2),
+        _Step(_every_other, 1, 0.7),
+        _Step(_extend, 1, 1.5),
+        _Step(_repeat, 1, 0.5),
+        _Step(_join, 1, 1),
+        _Step(_sort, 1, 1),
+        _Step(_length, 1, 0.7),
+        _Step(_sum, 1, 1),
+        _Step(_extreme, 1, 1),
+        _Step(_item, 1, 1),
+        _Step(_contains, 1, 0.4),
+        _Step(_mapped, 2, 2),
+        _Step(_kept, 2, 1.5),
+        _Step(_loop, 2, 1.5),
+    ],
+    "str": [
+        _Step(_reverse, 1, 1),
+        _Step(_slice, 1, 2),
+        _Step(_every_other, 1, 1),
+        _Step(_extend, 1, 2),
+        _Step(_repeat, 1, 1),
+        _Step(_join, 1, 1),
+        _Step(_item, 1, 0.5),
+        _Step(_length, 1, 0.5),
+        _Step(_letters_counted, 1, 0.7),
+        _Step(_contains, 1, 0.3),
+    ],
+}
+
+
+# --- types of programs ----------------------------------------------------------------------------------------------
+
+
+def output_type(program: str, takes: str) -> str | None:
+    """The type a program gives for an input type, read off its tree; None where it is not of this language."""
+    try:
+        tree = programs.parse(program)
+    except programs.ProgramError:
+        return None
+    function = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "f"), None)
+    if function is None or len(function.args.args) != 1:
+        return None
+    env = {function.args.args[0].arg: takes}
+    for statement in ast.walk(function):  # breadth first: an assignment comes before what stands deeper
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            env.setdefault(statement.targets[0].id, _type(statement.value, env) or "")
+        elif isinstance(statement, ast.For) and isinstance(statement.target, ast.Name):
+            env[statement.target.id] = "str" if _type(statement.iter, env) == "str" else "int"
+    returned = next((node for node in ast.walk(function) if isinstance(node, ast.Return)), None)
+    return (_type(returned.value, env) or None) if returned is not None and returned.value is not None else None
+
+
+def input_types(program: str, gives: str) -> list[str]:
+    """The input types for which a program gives a type; all of INPUT_TYPES if that cannot be told."""
+    fitting = [takes for takes in INPUT_TYPES if output_type(program, takes) == gives]
+    return fitting or list(INPUT_TYPES)
+
+
+_CALLS = {"len": "int", "sum": "int", "abs": "int", "str": "str", "list": "list", "sorted": "list", "range": "list"}
+
+
+def _type(node: ast.expr, env: dict[str, str]) -> str | None:
+    match node:
+        case ast.Constant(value=value):
+            return type_of(value)
+        case ast.Name(id=name):
+            return env.get(name)
+        case ast.List() | ast.ListComp():
+            return "list"
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return "bool"
+        case ast.UnaryOp(operand=operand):
+            return "int" if _type(operand, env) in ("int", "bool") else None
+        case ast.IfExp(body=body):
+            return _type(body, env)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary_type(op, _type(left, env), _type(right, env))
+        case ast.Subscript(value=value, slice=index):
+            owner = _type(value, env)
+            if owner == "list" and not isinstance(index, ast.Slice):
+                return "int"
+            return owner if owner in ("list", "str") else None
+        case ast.Call(func=ast.Name(id="max" | "min"), args=[first, *_]):
+            inner = _type(first, env)
+            return "int" if inner in ("list", "int") else inner
+        case ast.Call(func=ast.Name(id=name), args=[first, *_]):
+            inner = _type(first, env)
+            wanted = {"sum": ("list",), "len": ("list", "str"), "sorted": ("list",), "abs": ("int", "bool")}
+            return _CALLS.get(name) if inner in wanted.get(name, TYPES) else None
+        case ast.Call(func=ast.Attribute(value=owner, attr="count")):
+            return "int" if _type(owner, env) in ("list", "str") else None
+    return None
+
+
+def _binary_type(op: ast.operator, left: str | None, right: str | None) -> str | None:
+    numbers = ("int", "bool")
+    if left in numbers and right in numbers:
+        return "int"
+    if isinstance(op, ast.Add) and left == right and left in ("list", "str"):
+        return left
+    if isinstance(op, ast.Mult) and {left, right} & set(numbers):
+        return left if left in ("list", "str") else right
+    return None
