@@ -87,7 +87,7 @@ class Request:
 
     kind: str
     references: tuple[Task, ...] = ()
-    base: Task | None = None  # induction: the program to write inputs and a message for
+    base: Task | None = None  # the task to build on, where the kind asks for one (see Kind.builds_on)
     difficulty: float | None = None  # wanted share of attempts that fail, 0 to 1
     recent: tuple[str, ...] = ()  # ids of the newest tasks, so that they are not proposed again
     outcomes: Mapping[str, int] = field(default_factory=dict)  # what became of earlier proposals, by class
@@ -97,6 +97,7 @@ class Kind:
     """How tasks of one kind are asked and answered in text."""
 
     name: ClassVar[str]
+    builds_on: ClassVar[tuple[str, ...]] = ()  # kinds from whose tasks the loop draws a `base` for each request
 
     def propose_prompt(self, request: Request) -> str:
         """The text a proposer sees."""

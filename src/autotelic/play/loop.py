@@ -1,0 +1,311 @@
+"""Self-play: propose, admit, attempt, judge, reward, learn, archive, checkpoint.
+
+`Loop.run_step` follows Algorithm 1 of Absolute Zero (arXiv 2505.03335) with two changes: the n attempts that measure a
+task's difficulty are learned from instead of thrown away, and the solver meets the tasks of this step, not of the last.
+Step 0 fills the archive without learning. All randomness is a function of (seed, step, purpose), so a run that resumes
+from a checkpoint does what the uninterrupted one would have done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from autotelic.play import measures, rewards
+from autotelic.play.archive import Archive
+from autotelic.play.player import Metrics, Player, Sample
+from autotelic.play.rewards import RewardConfig
+from autotelic.runs import seeds
+from autotelic.runs.checkpoints import CheckpointConfig
+from autotelic.runs.directory import Run
+from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task, Verdict, World
+
+Pay = list[float | None]  # a reward a sample; None where nothing can be said, and nothing is learned
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    batch: int = 16  # tasks a kind and step, proposed and attempted
+    attempts: int = 8  # attempts a task: they measure its difficulty, and they are learned from
+    references: int = 6  # tasks a proposer is shown
+    seeding: int = 4  # batches a kind that step 0 fills the archive with
+    practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
+    difficulty: float | None = None  # share of attempts that should fail, told to the proposer
+    recent: int = 8  # ids of the newest tasks, told to the proposer
+
+    def __post_init__(self) -> None:
+        for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A round of proposals, in the order of the requests."""
+
+    requests: Sequence[Request] = ()
+    samples: Sequence[Sample] = ()
+    results: Sequence[Task | Rejection] = ()
+
+    def tasks(self, kind: str) -> list[Task]:
+        return [result for result in self.results if isinstance(result, Task) and result.kind == kind]
+
+
+@dataclass(frozen=True)
+class Attempted:
+    """A round of attempts: n samples a task, one verdict a sample."""
+
+    tasks: Sequence[Task] = ()
+    samples: Sequence[Sample] = ()
+    verdicts: Sequence[Verdict] = ()
+
+
+class Loop:
+    """One run of self-play. A step that returned is archived; a checkpoint makes it safe."""
+
+    def __init__(
+        self,
+        config: LoopConfig,
+        run: Run,
+        world: World,
+        proposer: Player,
+        solver: Player,
+        archive: Archive,
+        *,
+        seed: int = 0,
+        reward: RewardConfig = rewards.PUBLISHED,
+        checkpoint: CheckpointConfig | None = None,
+    ) -> None:
+        self.config, self.directory, self.world, self.archive = config, run, world, archive
+        self.proposer, self.solver = proposer, solver
+        self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
+        self.step = -1  # the last step completed; -1 before the archive is filled
+        self.seconds = 0.0  # spent in steps, over all the processes this run has had
+        self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
+        self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
+        self.heldout: dict[str, dict[str, Any]] = {}
+        self._times: dict[str, float] = {}
+
+    def run_step(self) -> Metrics:
+        """One step; returns its figures."""
+        began, step = time.perf_counter(), self.step + 1
+        self._times = {}
+        if step == 0:
+            proposed, attempted, learned = self._seed_archive(), Attempted(), {}
+        else:
+            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(self.config.batch)])
+            attempted = self._attempt(step, proposed)
+            pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
+            learned = self._learn(proposed, attempted, *pay)
+            self._archive(step, proposed, attempted, *pay)
+        self.step = step
+        self.seconds += time.perf_counter() - began
+        return self._record(proposed, attempted, learned)
+
+    def run(self, steps: int) -> Metrics:
+        """Some steps more, then a checkpoint; returns the last step's figures."""
+        figures: Metrics = {}
+        for _ in range(steps):
+            figures = self.run_step()
+        self.save_checkpoint()
+        return figures
+
+    def evaluate(self, suite: Sequence[Task]) -> dict[str, dict[str, Any]]:
+        """Accuracy on held-out tasks, one attempt each: by kind, and within a kind by depth where tasks say it."""
+        samples = self.solver.attempt(suite, 1, seeds.generator(self.seed, "evaluate"))
+        pairs = [(task, Answer(sample.text, sample.claim)) for task, sample in zip(suite, samples, strict=True)]
+        verdicts = self.world.judge(pairs, seeds.derive(self.seed, "evaluate"))
+        return measures.accuracy(suite, verdicts)
+
+    # The parts of a step
+
+    def _seed_archive(self) -> Proposed:
+        """Step 0: the world's own seeds, then proposals without attempts until each kind has enough to build on."""
+        with self.archive.transaction():
+            self.archive.add_tasks(0, self.world.seeds())
+        wanted = self.config.batch * self.config.seeding
+        rounds: list[Proposed] = []
+        for turn in range(4 * self.config.seeding):
+            short = [kind for kind in self.world.kinds if self.archive.active(kind) < wanted]
+            if not short:
+                break
+            proposed = self._propose(0, [kind for kind in short for _ in range(self.config.batch)], turn)
+            self._archive(0, proposed, Attempted(), [None] * len(proposed.samples), [])
+            rounds.append(proposed)
+        return Proposed(*(sum((list(getattr(turn, name)) for turn in rounds), []) for name in Proposed.__annotations__))
+
+    def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
+        with self._timed("propose"):
+            rng = seeds.generator(self.seed, "references", step, turn)
+            requests = [self._request(kind, rng) for kind in kinds]
+            samples = self.proposer.propose(requests, seeds.generator(self.seed, "propose", step, turn))
+        with self._timed("admit"):
+            proposals = [
+                Proposal(request.kind, sample.text, request.base)
+                for request, sample in zip(requests, samples, strict=True)
+            ]
+            results = self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn))
+            results = self._without_duplicates(results)
+        self.became.update(
+            f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
+        )
+        return Proposed(requests, samples, results)
+
+    def _request(self, kind: str, rng: Any) -> Request:
+        config, archive = self.config, self.archive
+        base = archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)
+        prefix = f"{kind}/"
+        return Request(
+            kind,
+            references=tuple(archive.sample_references([kind], config.references, rng)),
+            base=base[0] if base else None,
+            difficulty=config.difficulty,
+            recent=tuple(archive.newest(kind, config.recent)),
+            outcomes={name.removeprefix(prefix): n for name, n in self.became.items() if name.startswith(prefix)},
+        )
+
+    def _without_duplicates(self, results: Sequence[Task | Rejection]) -> list[Task | Rejection]:
+        seen = self.archive.known([result.id for result in results if isinstance(result, Task)])
+        kept: list[Task | Rejection] = []
+        for result in results:
+            if isinstance(result, Task):
+                if result.id in seen:
+                    result = Rejection(result.kind, "duplicate", f"task {result.id} is known already")
+                else:
+                    seen.add(result.id)
+            kept.append(result)
+        return kept
+
+    def _attempt(self, step: int, proposed: Proposed) -> Attempted:
+        """The new tasks of each kind, the batch filled up from the archive, each attempted n times and judged."""
+        rng = seeds.generator(self.seed, "practice", step)
+        tasks: list[Task] = []
+        for kind in self.world.kinds:
+            new = proposed.tasks(kind)
+            missing = self.config.batch - len(new)
+            tasks += new + self.archive.sample_references([kind], missing, rng, self.config.practice)
+        n = self.config.attempts
+        with self._timed("attempt"):
+            samples = self.solver.attempt(tasks, n, seeds.generator(self.seed, "attempt", step))
+        with self._timed("judge"):
+            pairs = [(tasks[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(samples)]
+            verdicts = self.world.judge(pairs, seeds.derive(self.seed, "judge", step))
+        return Attempted(tasks, samples, verdicts)
+
+    def _proposer_pay(self, proposed: Proposed, attempted: Attempted) -> Pay:
+        rates = measures.solve_counts(attempted)
+        pay: Pay = []
+        for request, result in zip(proposed.requests, proposed.results, strict=True):
+            if isinstance(result, Rejection):
+                pay.append(rewards.proposer_reward(result.outcome != "format", False, config=self.reward))
+                continue
+            distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
+            reward = rewards.proposer_reward(
+                True,
+                True,
+                rewards.learnability(*rates[result.id], self.reward),
+                rewards.complexity(result.features, self.reward.complexity_half),
+                rewards.diversity(distances),
+                self.reward,
+            )
+            pay.append(reward)
+        return pay
+
+    def _solver_pay(self, attempted: Attempted) -> Pay:
+        return [
+            rewards.composite_reward(verdict.solved, verdict.outcome != "format", self.reward)
+            if verdict.evidence
+            else None
+            for verdict in attempted.verdicts
+        ]
+
+    def _learn(self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> Metrics:
+        with self._timed("learn"):
+            asked = _graded(proposed.samples, proposer_pay)
+            answered = _graded(attempted.samples, solver_pay)
+            if self.proposer is self.solver:
+                return self.solver.learn([*asked, *answered])
+            return self.proposer.learn(asked) | self.solver.learn(answered)
+
+    def _archive(self, step: int, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> None:
+        """The whole step in one transaction."""
+        archive, n = self.archive, self.config.attempts
+        with self._timed("archive"), archive.transaction():
+            shown = [[task.id for task in (*request.references, request.base) if task] for request in proposed.requests]
+            rows = archive.add_samples(step, proposed.samples, proposer_pay, shown)
+            admitted = [(task, row) for task, row in zip(proposed.results, rows, strict=True) if isinstance(task, Task)]
+            refused = [(no, row) for no, row in zip(proposed.results, rows, strict=True) if isinstance(no, Rejection)]
+            archive.add_tasks(step, [task for task, _ in admitted], [row for _, row in admitted])
+            archive.add_rejections(step, [no for no, _ in refused], [row for _, row in refused])
+            rows = archive.add_samples(step, attempted.samples, solver_pay)
+            asked = [attempted.tasks[at // n].id for at in range(len(rows))]
+            archive.add_verdicts(step, attempted.verdicts, asked, rows)
+            archive.enforce_capacity(step)
+
+    # The run around the steps
+
+    def _record(self, proposed: Proposed, attempted: Attempted, learned: Metrics) -> Metrics:
+        ledger = measures.cheating(proposed, attempted)
+        self.cheating.update(ledger)
+        figures = measures.step_figures(proposed, attempted, self.reward, self.world.kinds)
+        figures |= {f"learn/{name}": value for name, value in learned.items()}
+        figures |= {f"cheating/{name}": float(count) for name, count in ledger.items()}
+        figures |= {f"archive/{kind}/active": float(self.archive.active(kind)) for kind in self.world.kinds}
+        figures |= {f"time/{name}": spent for name, spent in self._times.items()}
+        self.directory.metrics.write(self.step, figures)
+        if self.step % self.checkpoint.every == 0:
+            self.save_checkpoint()
+        return figures
+
+    def save_checkpoint(self) -> None:
+        """The commit point: what is older is safe, what is newer is dropped on resume."""
+        self.archive.flush()
+        self.directory.metrics.sync()
+        state: dict[str, Any] = {
+            "became": dict(self.became),
+            "cheating": dict(self.cheating),
+            "heldout": self.heldout,
+            "proposer": self.proposer.state(),
+            "solver": {} if self.solver is self.proposer else self.solver.state(),
+            "timings": {"seconds": self.seconds},
+        }
+        self.directory.checkpoints.save(self.step, state)
+
+    def restore(self, step: int, state: Mapping[str, Any]) -> None:
+        """Goes on from a checkpoint: archive and metrics forget what is newer."""
+        self.archive.rewind(step)
+        self.directory.metrics.rewind(step)
+        self.step, self.seconds = step, state["timings"]["seconds"]
+        self.became, self.cheating = Counter(state["became"]), Counter(state["cheating"])
+        self.heldout = {kind: dict(figures) for kind, figures in state["heldout"].items()}
+        self.proposer.load_state(state["proposer"])
+        if self.solver is not self.proposer:
+            self.solver.load_state(state["solver"])
+
+    def result(self, finished: bool) -> dict[str, Any]:
+        """The run's headline figures, as result.json has them."""
+        return {
+            "verb": "play",
+            "seed": self.seed,
+            "steps": max(self.step, 0),
+            "minutes": round(self.seconds / 60, 3),
+            "finished": finished,
+            "world": self.world.name,
+            "heldout": self.heldout,
+            "archive": self.archive.counts(),
+            "cheating": dict(measures.NO_CHEATING | self.cheating),
+        }
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._times[phase] = self._times.get(phase, 0.0) + time.perf_counter() - began
+
+
+def _graded(samples: Sequence[Sample], pay: Pay) -> list[tuple[Sample, float]]:
+    return [(sample, reward) for sample, reward in zip(samples, pay, strict=True) if reward is not None]

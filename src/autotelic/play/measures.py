@@ -1,0 +1,110 @@
+"""What a step of self-play shows of itself: shares, rates and counts, by role and kind; and the cheating ledger."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from autotelic.play import rewards
+from autotelic.worlds.base import Rejection, Task, Verdict
+
+if TYPE_CHECKING:
+    from autotelic.play.loop import Attempted, Proposed
+
+# How each class that a world may report is entered in the ledger.
+_LEDGER = {"forged": "forged_results", "forbidden": "forbidden_calls", "escape": "escapes_attempted"}
+NO_CHEATING = {"forged_results": 0, "false_claims": 0, "forbidden_calls": 0, "escapes_attempted": 0}
+
+
+def cheating(proposed: Proposed, attempted: Attempted) -> dict[str, int]:
+    """Counts what was tried instead of the task: by proposals that were refused, and by answers."""
+    ledger = Counter(NO_CHEATING)
+    refused = (result.outcome for result in proposed.results if isinstance(result, Rejection))
+    for outcome in (*refused, *(verdict.outcome for verdict in attempted.verdicts)):
+        if outcome in _LEDGER:
+            ledger[_LEDGER[outcome]] += 1
+    ledger["false_claims"] = sum(
+        sample.claim is True and not verdict.solved
+        for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True)
+    )
+    return dict(ledger)
+
+
+def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
+    """Solved and counted attempts of each task; what is no evidence is in neither."""
+    counts = {task.id: (0, 0) for task in attempted.tasks}
+    for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
+        if verdict.evidence and sample.task is not None:
+            solved, n = counts[sample.task]
+            counts[sample.task] = (solved + verdict.solved, n + 1)
+    return counts
+
+
+def step_figures(
+    proposed: Proposed, attempted: Attempted, reward: rewards.RewardConfig, kinds: Iterable[str]
+) -> dict[str, float]:
+    """One flat dict: propose/KIND/…, solve/KIND/…"""
+    figures: dict[str, float] = {}
+    counts = solve_counts(attempted)
+    for kind in kinds:
+        results = [result for result in proposed.results if result.kind == kind]
+        if results:
+            figures |= _proposals(f"propose/{kind}", results)
+        judged = [
+            verdict
+            for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True)
+            if sample.kind == kind
+        ]
+        if judged:
+            tasks = [task for task in attempted.tasks if task.kind == kind]
+            worth = [rewards.learnability(*counts[task.id], reward) for task in tasks]
+            figures |= _attempts(f"solve/{kind}", judged)
+            figures[f"solve/{kind}/learnability"] = _mean(value for value in worth if value is not None)
+            figures[f"solve/{kind}/new_tasks"] = float(len(proposed.tasks(kind)))
+    return figures
+
+
+def _proposals(prefix: str, results: Sequence[Task | Rejection]) -> dict[str, float]:
+    tasks = [result for result in results if isinstance(result, Task)]
+    refused = Counter(result.outcome for result in results if isinstance(result, Rejection))
+    figures = {f"{prefix}/valid_share": len(tasks) / len(results)}
+    figures[f"{prefix}/duplicate_share"] = refused["duplicate"] / len(results)
+    figures |= {f"{prefix}/rejected/{outcome}": float(count) for outcome, count in sorted(refused.items())}
+    for name in sorted({name for task in tasks for name in task.features}):
+        figures[f"{prefix}/feature/{name}"] = _mean(task.features.get(name, 0.0) for task in tasks)
+    return figures
+
+
+def _attempts(prefix: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
+    evidence = [verdict for verdict in verdicts if verdict.evidence]
+    figures = {
+        f"{prefix}/solve_rate": _mean(float(verdict.solved) for verdict in evidence),
+        f"{prefix}/evidence_share": len(evidence) / len(verdicts),
+    }
+    outcomes = Counter(verdict.outcome for verdict in verdicts)
+    return figures | {f"{prefix}/outcome/{outcome}": float(count) for outcome, count in sorted(outcomes.items())}
+
+
+def accuracy(tasks: Sequence[Task], verdicts: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
+    """Share solved: by kind, and by the feature `depth` within each. Every verdict counts: a time limit is a failure."""
+    solved: dict[str, list[bool]] = defaultdict(list)
+    by_depth: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for task, verdict in zip(tasks, verdicts, strict=True):
+        solved[task.kind].append(verdict.solved)
+        if "depth" in task.features:
+            by_depth[task.kind][f"{task.features['depth']:g}"].append(verdict.solved)
+    return {
+        kind: {
+            "accuracy": fmean(hits),
+            "n": len(hits),
+            "depth": {depth: fmean(part) for depth, part in sorted(by_depth[kind].items())},
+        }
+        for kind, hits in solved.items()
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return fmean(found) if found else 0.0
