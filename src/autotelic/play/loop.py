@@ -24,7 +24,7 @@ from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task, Verdict, World
 
-Pay = list[float | None]  # a reward a sample; None where nothing can be said, and nothing is learned
+Pay = measures.Pay
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class LoopConfig:
 class Proposed:
     """A round of proposals, in the order of the requests."""
 
-    requests: Sequence[Request] = ()
-    samples: Sequence[Sample] = ()
-    results: Sequence[Task | Rejection] = ()
+    requests: list[Request]
+    samples: list[Sample]
+    results: list[Task | Rejection]
 
     def tasks(self, kind: str) -> list[Task]:
         return [result for result in self.results if isinstance(result, Task) and result.kind == kind]
@@ -95,7 +95,8 @@ class Loop:
         began, step = time.perf_counter(), self.step + 1
         self._times = {}
         if step == 0:
-            proposed, attempted, learned = self._seed_archive(), Attempted(), {}
+            proposed, attempted = self._seed_archive(), Attempted()
+            pay, learned = ([None] * len(proposed.samples), []), {}
         else:
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(self.config.batch)])
             attempted = self._attempt(step, proposed)
@@ -104,7 +105,7 @@ class Loop:
             self._archive(step, proposed, attempted, *pay)
         self.step = step
         self.seconds += time.perf_counter() - began
-        return self._record(proposed, attempted, learned)
+        return self._record(proposed, attempted, *pay, learned)
 
     def run(self, steps: int) -> Metrics:
         """Some steps more, then a checkpoint; returns the last step's figures."""
@@ -128,15 +129,17 @@ class Loop:
         with self.archive.transaction():
             self.archive.add_tasks(0, self.world.seeds())
         wanted = self.config.batch * self.config.seeding
-        rounds: list[Proposed] = []
+        total = Proposed([], [], [])
         for turn in range(4 * self.config.seeding):
             short = [kind for kind in self.world.kinds if self.archive.active(kind) < wanted]
             if not short:
                 break
             proposed = self._propose(0, [kind for kind in short for _ in range(self.config.batch)], turn)
             self._archive(0, proposed, Attempted(), [None] * len(proposed.samples), [])
-            rounds.append(proposed)
-        return Proposed(*(sum((list(getattr(turn, name)) for turn in rounds), []) for name in Proposed.__annotations__))
+            total.requests.extend(proposed.requests)
+            total.samples.extend(proposed.samples)
+            total.results.extend(proposed.results)
+        return total
 
     def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
         with self._timed("propose"):
@@ -248,10 +251,14 @@ class Loop:
 
     # The run around the steps
 
-    def _record(self, proposed: Proposed, attempted: Attempted, learned: Metrics) -> Metrics:
+    def _record(
+        self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay, learned: Metrics
+    ) -> Metrics:
         ledger = measures.cheating(proposed, attempted)
         self.cheating.update(ledger)
         figures = measures.step_figures(proposed, attempted, self.reward, self.world.kinds)
+        figures |= measures.mean_pay("propose", proposed.samples, proposer_pay)
+        figures |= measures.mean_pay("solve", attempted.samples, solver_pay)
         figures |= {f"learn/{name}": value for name, value in learned.items()}
         figures |= {f"cheating/{name}": float(count) for name, count in ledger.items()}
         figures |= {f"archive/{kind}/active": float(self.archive.active(kind)) for kind in self.world.kinds}

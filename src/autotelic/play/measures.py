@@ -8,10 +8,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from autotelic.play import rewards
+from autotelic.play.player import Sample
 from autotelic.worlds.base import Rejection, Task, Verdict
 
 if TYPE_CHECKING:
     from autotelic.play.loop import Attempted, Proposed
+
+Pay = list[float | None]  # a reward a sample; None where nothing can be said, and nothing is learned
 
 # How each class that a world may report is entered in the ledger.
 _LEDGER = {"forged": "forged_results", "forbidden": "forbidden_calls", "escape": "escapes_attempted"}
@@ -66,6 +69,15 @@ def step_figures(
     return figures
 
 
+def mean_pay(role: str, samples: Sequence[Sample], pay: Pay) -> dict[str, float]:
+    """ROLE/KIND/reward: what the samples of a kind earned on average."""
+    earned: dict[str, list[float]] = defaultdict(list)
+    for sample, reward in zip(samples, pay, strict=True):
+        if reward is not None:
+            earned[f"{role}/{sample.kind}/reward"].append(reward)
+    return {name: fmean(values) for name, values in earned.items()}
+
+
 def _proposals(prefix: str, results: Sequence[Task | Rejection]) -> dict[str, float]:
     tasks = [result for result in results if isinstance(result, Task)]
     refused = Counter(result.outcome for result in results if isinstance(result, Rejection))
@@ -88,7 +100,7 @@ def _attempts(prefix: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
 
 
 def accuracy(tasks: Sequence[Task], verdicts: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
-    """Share solved: by kind, and by the feature `depth` within each. Every verdict counts: a time limit is a failure."""
+    """Share solved: by kind, and by the feature `depth` within each. A time limit is a failure."""
     solved: dict[str, list[bool]] = defaultdict(list)
     by_depth: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for task, verdict in zip(tasks, verdicts, strict=True):
