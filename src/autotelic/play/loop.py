@@ -96,7 +96,8 @@ class Loop:
         self._times = {}
         if step == 0:
             proposed, attempted = self._seed_archive(), Attempted()
-            pay, learned = ([None] * len(proposed.samples), []), {}
+            pay: tuple[Pay, Pay] = ([None] * len(proposed.samples), [])
+            learned: Metrics = {}
         else:
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(self.config.batch)])
             attempted = self._attempt(step, proposed)
