@@ -68,18 +68,15 @@ class Archive(Records):
         self._store.check()
 
     def _load(self) -> None:
-        """Builds the view in memory from the file, in bulk: no Python statement runs per row."""
+        """Builds the view in memory from the file, in bulk."""
         newest = [self._store.value(f"SELECT max(step) FROM {table}") for table in TABLES]
         newest.append(self._store.value("SELECT max(retired_step) FROM tasks WHERE retired_step IS NOT NULL"))
         self._step = max((step for step in newest if step is not None), default=-1)
         self._active: dict[str, ActiveSet] = {}
-        row = np.dtype([(name, np.int64) for name in COLUMNS])
+        active = f"SELECT {_COLUMNS} FROM tasks WHERE kind = ? AND retired_step IS NULL ORDER BY n"
         kinds = self._store.all("SELECT DISTINCT kind FROM tasks WHERE retired_step IS NULL ORDER BY kind")
         for (kind,) in kinds:
-            rows = self._store.rows(
-                f"SELECT {_COLUMNS} FROM tasks WHERE kind = ? AND retired_step IS NULL ORDER BY n", (kind,)
-            )
-            self._active[kind] = ActiveSet(np.fromiter(rows, dtype=row).view(np.int64))
+            self._active[kind] = ActiveSet(self._store.integers(active, (kind,), len(COLUMNS)))
 
     # Writing
 
