@@ -17,6 +17,7 @@ from json.encoder import encode_basestring_ascii as _quote
 MAX_BYTES = 1 << 20  # of canonical text
 MAX_DEPTH = 64  # of nesting
 MAX_INT_BITS = 1 << 16
+MAX_COLLISIONS = 100  # of hashes in one set or dict: beyond that, building it takes quadratic time
 _SMALL = 1 << 63  # ints below this are JSON numbers, larger ones hex
 
 
@@ -100,7 +101,7 @@ def decode(text, max_bytes=MAX_BYTES):
         tree = json.loads(text, parse_float=_refuse, parse_constant=_refuse, parse_int=_parse_int)
         value = _decode(tree, 0)
         spelled = encode(value, max_bytes)
-    except (ValueError, RecursionError, TypeError, TooLarge, Unsupported) as error:
+    except (ValueError, OverflowError, RecursionError, TypeError, TooLarge, Unsupported) as error:
         raise Malformed(type(error).__name__) from None
     if spelled != text:
         raise Malformed("not canonical")
@@ -135,6 +136,7 @@ def _decode(tree, depth):
         return float.fromhex(rest[0]) if tag == "f" else bytes.fromhex(rest[0])
     if tag == "d":
         pairs = [_pair(pair, depth) for pair in rest]
+        _refuse_collisions([key for key, _ in pairs])
         value = dict(pairs)
         if len(value) != len(pairs):
             raise Malformed("repeated key")
@@ -145,8 +147,20 @@ def _decode(tree, depth):
     if tag == "t":
         return tuple(items)
     if tag in "sz":
+        _refuse_collisions(items)
         return set(items) if tag == "s" else frozenset(items)
     raise Malformed(f"tag {tag[:8]}")
+
+
+def _refuse_collisions(items):
+    """Hashes of numbers are public arithmetic: a text of a megabyte can be made to stall a set for half a minute."""
+    if len(items) > MAX_COLLISIONS:
+        seen = {}
+        for item in items:
+            mark = hash(item)
+            seen[mark] = seen.get(mark, 0) + 1
+        if max(seen.values()) > MAX_COLLISIONS:
+            raise Malformed("colliding hashes")
 
 
 def _pair(pair, depth):
