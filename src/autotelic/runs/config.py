@@ -7,6 +7,7 @@ rebuilds a run. A mistake is one line with the nearest right key, before anythin
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
 import itertools
@@ -59,9 +60,11 @@ def compose(
     return _build(schema, groups, parse(overrides), data, presets, str(file))
 
 
-def restore(schema: type[S], groups: Mapping[str, Group], data: Mapping[str, Any], where: str) -> S:
-    """The configuration of a saved config.yaml, checked like any other."""
-    return _build(schema, groups, [], dict(data), None, where)
+def restore(
+    schema: type[S], groups: Mapping[str, Group], data: Mapping[str, Any], where: str, overrides: Sequence[str] = ()
+) -> S:
+    """The configuration of a saved config.yaml, with changes, checked like any other."""
+    return _build(schema, groups, parse(overrides), copy.deepcopy(dict(data)), None, where)
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
@@ -98,6 +101,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.name
     return str(value) if isinstance(value, Path) else value
+
+
+def to_yaml(config: Any) -> str:
+    """A configuration as the text of config.yaml."""
+    return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

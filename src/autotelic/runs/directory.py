@@ -20,11 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import yaml
-
 from autotelic.errors import UserError
 from autotelic.runs import machine
 from autotelic.runs.checkpoints import Checkpoints
+from autotelic.runs.config import read_yaml, to_yaml
 from autotelic.runs.files import named_errors, sweep_aside, sync_directory, user_error, write_atomic
 from autotelic.runs.metrics import LogConfig, Metrics, TensorBoard, WeightsAndBiases
 
@@ -95,7 +94,7 @@ class Run:
         try:
             lock = _acquire(aside)
             identity = {"id": secrets.token_hex(8), "created": _now(), "command": sys.argv[1:]}
-            write_atomic(aside / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+            write_atomic(aside / "config.yaml", to_yaml(dict(config)))
             write_atomic(aside / "meta.json", _json({**identity, **meta, **machine.describe()}))
             _claim(aside, path)
             return cls(path, lock)
@@ -187,16 +186,7 @@ class Run:
 
     def config(self) -> dict[str, Any]:
         """config.yaml as plain data."""
-        path = self.path / "config.yaml"
-        with named_errors(path):
-            text = path.read_text()
-        try:
-            config = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
-        if not isinstance(config, dict):
-            raise UserError(f"{path}: not a configuration")
-        return config
+        return read_yaml(self.path / "config.yaml")
 
     def log_to(self, config: LogConfig, first_step: int) -> None:
         """Adds the displays asked for. `first_step` is the step that will be written next."""

@@ -93,6 +93,13 @@ def stop(worker: subprocess.Popen[Any], *, patience: float = 0.0) -> int:
     return code
 
 
+def wait(worker: subprocess.Popen[Any], seconds: float) -> int | None:
+    """The exit code of a worker that ends within the time, or None."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return worker.wait(seconds)
+    return None
+
+
 def live() -> list[subprocess.Popen[Any]]:
     """Workers that were started and not stopped."""
     with _guard:

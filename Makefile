@@ -1,0 +1,39 @@
+# One environment in .venv, made with pip alone. The stamp is keyed on what the environment depends on, so that every
+# target is quick from the second time on.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+PLAY ?= world=code player=grammar steps=20
+
+.PHONY: setup play test lint doctor clean
+.DEFAULT_GOAL := setup
+
+setup: $(STAMP)
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "autotelic needs Python 3.11 or newer; choose one with make PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@rm -f $(VENV)/.stamp-*
+	@touch $@
+
+play: setup
+	$(BIN)/autotelic play $(PLAY)
+
+test: lint
+	$(BIN)/pytest -q -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+doctor: setup
+	$(BIN)/autotelic doctor
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,99 @@
+"""The command `autotelic`: finds the verb and shows mistakes as one line."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+import autotelic
+from autotelic.cli.arguments import Parser, add_common
+from autotelic.errors import UserError
+from autotelic.registry import nearest
+from autotelic.runs import workers
+
+# Verb → what it does. Its module is imported when it is asked for: `--help` answers at once.
+VERBS = {
+    "play": "self-play: tasks proposed, solved, verified, learned",
+    "resume": "goes on with a run, or forks it from a checkpoint",
+    "eval": "measures a run's player on a held-out suite",
+    "verify": "judges a run's archive again, here, and prints every verdict that differs",
+    "runs": "lists runs with their headline figures",
+    "doctor": "what this machine can do: sandbox (proved), threads, GPU, GL, optional parts",
+}
+
+
+def overview() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {text}" for verb, text in VERBS.items())
+    return (
+        "usage: autotelic VERB [key=value ...] [options]\n\n"
+        f"Models and robots that learn from tasks they set themselves.\n\n{verbs}\n\n"
+        "options everywhere: --help, --debug (full tracebacks), --log-level LEVEL; autotelic --version\n"
+        "example: autotelic play world=code player=grammar steps=20"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code: 0 good, 1 a check did not hold, 2 a mistake, 130/143 stopped."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    workers.exit_on_sigterm()
+    workers.follow_lifeline()
+    try:
+        return dispatch(arguments)
+    except UserError as error:
+        if debug:
+            raise
+        print(f"autotelic: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print("autotelic: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (| head). Nothing more can be said; keep Python from trying at exit.
+        sys.stdout = None
+        return 141
+    finally:
+        workers.stop_all()
+
+
+def dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(overview())
+        return 0
+    if arguments[0] == "--version":
+        print(f"autotelic {autotelic.__version__}")
+        return 0
+    verb = next((argument for argument in arguments if argument in VERBS), None)
+    first = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if verb is None or first is None or (first != verb and not _before_verb(arguments, verb)):
+        raise UserError(f"no verb '{first or arguments[0]}': {nearest(first or arguments[0], list(VERBS))}")
+    arguments.remove(verb)
+    module = importlib.import_module(f"autotelic.cli.{verb}")
+    parser = Parser(prog=f"autotelic {verb}", description=VERBS[verb], epilog=getattr(module, "EPILOG", None))
+    add_common(parser)
+    module.add_arguments(parser)
+    parsed = parser.parse_intermixed_args(arguments)
+    logging.basicConfig(level=parsed.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+    return module.run(parsed)
+
+
+def _before_verb(arguments: list[str], verb: str) -> bool:
+    """Whether only common options stand before the verb, as in `autotelic --log-level info play`."""
+    before = arguments[: arguments.index(verb)]
+    while before:
+        if before[0] == "--log-level":
+            before = before[2:]
+        elif before[0].startswith("-"):
+            before = before[1:]
+        else:
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""autotelic play: self-play until a bound is reached."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autotelic.cli import session, sweep
+from autotelic.errors import UserError
+from autotelic.play.archive import ArchiveConfig
+from autotelic.play.loop import LoopConfig
+from autotelic.play.rewards import RewardConfig
+from autotelic.runs import config as configuration
+from autotelic.runs.checkpoints import CheckpointConfig
+from autotelic.runs.config import Group
+from autotelic.runs.directory import Run
+from autotelic.runs.metrics import LogConfig
+
+PRESETS = Path(__file__).parent / "presets"
+
+GROUPS = {
+    "world": Group("worlds", "code"),
+    "player": Group("players", "grammar"),
+    "proposer": Group("players"),
+    "solver": Group("players"),
+}
+
+EPILOG = """\
+keys: run= root= seed= steps= minutes= world= player= proposer= solver=
+      world.KEY player.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
+Whichever of steps= and minutes= comes first ends the run; it can be stopped at any time and resumed.
+"""
+
+
+@dataclass
+class PlayConfig:
+    """All of a self-play run. One player has both roles unless proposer and solver name two."""
+
+    run: str | None = None  # the run's name; made up when not given
+    root: str = "runs"  # where run directories are
+    seed: int = 0
+    steps: int = 100
+    minutes: float | None = None  # of learning time
+    evaluate: bool = True  # measure held-out accuracy before and after
+    world: Any = None
+    player: Any = None
+    proposer: Any = None
+    solver: Any = None
+    loop: LoopConfig = field(default_factory=LoopConfig)
+    reward: RewardConfig = field(default_factory=RewardConfig)
+    archive: ArchiveConfig = field(default_factory=ArchiveConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise UserError(f"steps={self.steps}: must be at least 1")
+        if self.minutes is not None and not self.minutes > 0:
+            raise UserError(f"minutes={self.minutes}: must be above 0")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="what differs from the defaults")
+    parser.add_argument("--config", metavar="FILE", help="YAML with keys and values; overrides win over it")
+    parser.add_argument("-m", "--multirun", action="store_true", help="sweep: one run for each of key=a,b,c")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.multirun:
+        jobs = configuration.expand(arguments.overrides)
+        configs = [compose(job, arguments.config) for job in jobs]
+        return sweep.run("play", jobs, configs, arguments.config)
+    config = compose(arguments.overrides, arguments.config)
+    plain = configuration.plain(config)
+    with Run.create(
+        config.root, config.run, plain, verb="play", subject=config.world.name, seed=config.seed
+    ) as directory:
+        return session.play(directory, config)
+
+
+def compose(overrides: list[str], file: str | None) -> PlayConfig:
+    return configuration.compose(PlayConfig, GROUPS, overrides, file=file, presets=PRESETS)
+
+
+def restore(directory: Run, changes: Sequence[str] = ()) -> PlayConfig:
+    """The configuration a run was made with, with changes."""
+    where = str(directory.path / "config.yaml")
+    return configuration.restore(PlayConfig, GROUPS, directory.config(), where, changes)

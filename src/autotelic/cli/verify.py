@@ -1,0 +1,73 @@
+"""autotelic verify: judges an archive again, here, and prints every verdict that differs."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from autotelic.cli import play, session
+from autotelic.cli.arguments import add_json, print_json
+from autotelic.errors import UserError
+from autotelic.play.archive import Archive
+from autotelic.runs.directory import Run
+from autotelic.runs.progress import Display
+from autotelic.worlds.base import Answer, Task, Verdict, World
+
+BATCH = 512
+
+Row = tuple[Task, Answer, Verdict, int]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    with Run.open(arguments.run, readonly=True) as directory:
+        config = play.restore(directory)
+        with Archive.open(directory.archive, config.archive, readonly=True) as archive:
+            archive.check()
+            total = int(archive.counts()["verdicts"])
+            with session.build_world(config) as world, Display("verify", total, unit="verdicts") as display:
+                differing, judged = [], 0
+                for batch in _batches(archive):
+                    differing += judge_again(world, batch)
+                    judged += len(batch)
+                    display.update(judged)
+    if arguments.json:
+        print_json({"run": str(directory.path), "verdicts": judged, "different": len(differing), "rows": differing})
+    else:
+        for row in differing:
+            print(f"sample {row['sample']} task {row['task']}: was {row['was']}, is {row['is']}")
+        print(f"{judged} verdicts judged again, {len(differing)} differ")
+    return 1 if differing else 0
+
+
+def _batches(archive: Archive) -> Iterator[list[Row]]:
+    """Neighbours judged under one seed, together: in the order they were judged first."""
+    for _, rows in itertools.groupby(archive.verdict_rows(), key=lambda row: row[2].seed):
+        while batch := list(itertools.islice(rows, BATCH)):
+            yield batch
+
+
+def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
+    """The verdicts of a batch that come out different. Timings and wording may differ; the judgement may not."""
+    for _, _, verdict, _ in batch:
+        if verdict.version != world.version:
+            raise UserError(
+                f"the archive was judged by {verdict.version or 'an unknown version'}, this is {world.version}: "
+                "install that version to verify it"
+            )
+    again = world.judge([(task, answer) for task, answer, _, _ in batch], batch[0][2].seed)
+    return [
+        {"sample": sample, "task": task.id, "was": _judgement(before), "is": _judgement(after)}
+        for (task, _, before, sample), after in zip(batch, again, strict=True)
+        if _judgement(before) != _judgement(after)
+    ]
+
+
+def _judgement(verdict: Verdict) -> str:
+    return f"{'solved' if verdict.solved else 'not solved'} ({verdict.outcome}, score {verdict.score!r})"
