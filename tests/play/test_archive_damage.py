@@ -240,6 +240,19 @@ def test_a_reader_beside_the_writer_does_not_disturb_it(path: Path) -> None:
             writer.flush()
 
 
+def test_flushing_does_not_wait_for_a_reader_that_stays(path: Path) -> None:
+    with Archive.open(path) as writer:
+        reader = sqlite3.connect(path)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM tasks").fetchall()
+        write_step(writer, 20)
+        began = time.perf_counter()
+        writer.flush()
+        assert time.perf_counter() - began < 5
+        reader.close()
+    assert assert_whole_steps(path) == 20
+
+
 # Killing
 
 
