@@ -113,8 +113,6 @@ def report(channel, call, max_bytes):
         channel.send(b"l", str(error))
     except MemoryError:
         channel.send(b"l", "memory")
-    except SyntaxError as error:
-        channel.send(b"s", text_of(error))
     except BaseException as error:
         name = type.__dict__["__name__"].__get__(type(error))
         channel.send(b"e", json.dumps([name[:100], text_of(error)]))
@@ -126,6 +124,16 @@ def text_of(error):
     return args[0][:MAX_MESSAGE] if args and type(args[0]) is str else ""
 
 
+def compiled(channel, program, times):
+    """The program's code, or None after saying `times` times what is wrong with it."""
+    try:
+        return compile(program, "<program>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
+        for _ in range(times):
+            channel.send(b"s", text_of(error))
+        return None
+
+
 def load(program):
     namespace = {"__name__": "__program__", "__builtins__": builtins}
     exec(program, namespace)
@@ -134,12 +142,8 @@ def load(program):
 
 def run_job(channel, job):
     """A program over its inputs, loaded afresh for each, one frame an input."""
-    try:
-        program = compile(job["program"], "<program>", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
-        message = text_of(error)
-        for _ in job["inputs"]:
-            channel.send(b"s", message)
+    program = compiled(channel, job["program"], len(job["inputs"]))
+    if program is None:
         return
     for arguments in job["inputs"]:
         report(channel, lambda given=arguments: load(program)[job["entry"]](*values.decode(given)), job["output"])
@@ -149,11 +153,10 @@ def run_session(channel, job):
     """A program that stays loaded while the host calls its functions and answers its questions."""
     namespace = {}
     answerer = Answerer(channel)
-
-    def start():
-        namespace.update(load(compile(job["program"], "<program>", "exec", dont_inherit=True)))
-
-    report(channel, start, job["output"])
+    program = compiled(channel, job["program"], 1)
+    if program is None:
+        return
+    report(channel, lambda: namespace.update(load(program)), job["output"])
     while True:
         entry, given = json.loads(channel.receive()[1])
         report(
@@ -219,6 +222,7 @@ def serve(control, settings):
 
     random.seed(settings["hash_seed"])
     os.environ.clear()
+    os.chdir("/")  # where the host stands is not for the jobs to know
     null = os.open(os.devnull, os.O_RDWR)
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

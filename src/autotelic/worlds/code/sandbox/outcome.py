@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 from autotelic.worlds.code.sandbox import values
+
+MAX_REASON = 8192  # bytes of a frame that carries no value
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,31 @@ class Outcome:
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.kind, self.detail, self.message) if part)
+
+
+def outcome_of(tag: str, text: str, output: int) -> Outcome:
+    """What a frame says, if it is one that our side of the process could have sent; any other is a forgery."""
+    try:
+        if tag == "v":
+            values.decode(text, max_bytes=output)
+            return Outcome("ok", encoded=text)
+        if len(text) > MAX_REASON:
+            raise ValueError("a reason longer than ours")
+        if tag == "l" and text in ("size", "depth", "int", "memory"):
+            return Outcome("limit", detail=text)
+        if tag == "u":
+            return Outcome("unsupported", detail=text)
+        if tag == "s":
+            return Outcome("syntax", message=text)
+        if tag == "e":
+            told = json.loads(text)
+            if [type(part) for part in told] == [str, str]:
+                return Outcome("exception", detail=_writable(told[0]), message=_writable(told[1]))
+    except (ValueError, TypeError, RecursionError, values.Malformed):
+        pass
+    return Outcome("forbidden", detail="forged", message=f"a frame that means nothing: {tag!r}")
+
+
+def _writable(text: str) -> str:
+    """Without lone surrogates, which no file, terminal or database takes."""
+    return text.encode(errors="backslashreplace").decode()

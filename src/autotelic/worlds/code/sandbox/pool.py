@@ -24,14 +24,14 @@ from typing import Any
 from autotelic.errors import UserError
 from autotelic.runs import workers
 from autotelic.worlds.code.sandbox import backends, values
-from autotelic.worlds.code.sandbox.outcome import Job, Limits, Outcome, Remote
+from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Job, Limits, Outcome, Remote, outcome_of
 
 _FORK = struct.Struct("=III")
 _NOTICE = struct.Struct("=IiI")
 _LENGTH = struct.Struct("=I")
 _START_TIMEOUT = 60.0
 _CONTROL_TIMEOUT = 10  # seconds: a server that takes no order for this long is as good as dead
-_MAX_REASON = 8192  # bytes of a frame that carries no value
+_KILL_TIMEOUT = 5.0  # seconds from the order to kill a child to the news of its end; later its server is given up
 _GONE = (BrokenPipeError, ConnectionResetError)
 
 Answer = Callable[[str, str, tuple, dict], Any]  # remote, method, arguments, keyword arguments → value
@@ -66,15 +66,21 @@ class _Child:
         self.channel = channel
         self.cpu = limits.cpu
         self.buffer = bytearray()
-        self.bound = _MAX_REASON  # bytes it may send
+        self.bound = MAX_REASON  # bytes it may send
         self.deadline = float("inf")
         self.killed = ""  # what we killed it for
         self.status: int | None = None  # wait status, once it has ended
         self.used = 0  # milliseconds of processor time
 
-    def send(self, frame: bytes) -> None:
-        with contextlib.suppress(*_GONE):  # a dead child's end is on its way as a notice
+    def send(self, frame: bytes, patience: float) -> None:
+        """A program that asks and does not read the answers must not hold us: one that takes too long is killed."""
+        self.channel.settimeout(max(0.01, patience))
+        try:
             self.channel.sendall(frame)
+        except TimeoutError:
+            self.kill("wall")
+        except _GONE:
+            pass  # a dead child's end is on its way as a notice
 
     def read(self) -> bool:
         """Takes what has arrived; False at the end of the stream. One that floods us is killed."""
@@ -91,9 +97,9 @@ class _Child:
         return bool(data)
 
     def kill(self, reason: str) -> None:
-        self.killed = self.killed or reason
-        self.deadline = float("inf")
-        self.server.order(b"K" + struct.pack("=I", self.identity))
+        if not self.killed:
+            self.killed, self.deadline = reason, time.monotonic() + _KILL_TIMEOUT
+            self.server.order(b"K" + struct.pack("=I", self.identity))
 
     def death(self) -> Outcome:
         """The outcome of a job whose process did not end by itself with all said that was asked."""
@@ -109,11 +115,12 @@ class _Child:
         number = os.WTERMSIG(status)
         if number == signal.SIGSYS:
             return Outcome("forbidden", detail="syscall")
-        if number == signal.SIGXCPU or (number == signal.SIGKILL and self.used >= 950 * self.cpu):
+        if number in (signal.SIGXCPU, signal.SIGKILL) and self.used >= 950 * self.cpu:
             return Outcome("limit", detail="cpu")
         if number == signal.SIGXFSZ:
             return Outcome("limit", detail="file")
-        return Outcome("crash", detail=signal.Signals(number).name)
+        named = number in signal.Signals.__members__.values()  # most real-time signals have no name
+        return Outcome("crash", detail=signal.Signals(number).name if named else f"signal {number}")
 
 
 class _Server:
@@ -168,6 +175,8 @@ class _Server:
 
     def take(self, ahead: int) -> _Child:
         """A child that waits for a job, with `ahead` more on their way."""
+        while self.ready and self.ready[0].status is not None:  # died waiting
+            self.ready.popleft()
         short = 1 + ahead - len(self.ready)
         if short > 0:
             self.ready += self.fork(short, self.limits)
@@ -184,16 +193,21 @@ class _Server:
             except ConnectionResetError:
                 packet = b""
             if len(packet) != _NOTICE.size:  # its last words, or none
-                self.alive = False
-                self.last_words = packet.decode(errors="replace")
-                for child in self.children.values():
-                    child.status, child.killed = 0, child.killed or "server"
-                return ended + list(self.children.values())
+                return ended + self.give_up(packet.decode(errors="replace"))
             identity, status, used = _NOTICE.unpack(packet)
             child = self.children.pop(identity)
             child.status, child.used = status, used
             ended.append(child)
         return ended
+
+    def give_up(self, last_words: str) -> list[_Child]:
+        """Counts the server and all its children as dead, and makes it so."""
+        self.alive = False
+        self.last_words = last_words
+        workers.stop(self.process)
+        for child in self.children.values():
+            child.status, child.killed = 0, child.killed or "server"
+        return list(self.children.values())
 
 
 class Sandbox:
@@ -239,10 +253,11 @@ class Sandbox:
                 while waiting and len(running) < self.lanes:
                     index, job = waiting.popleft()
                     running[self._start(job)] = index
-                for child in self._ended(running):
-                    index = running.pop(child, None)
-                    if index is not None:
-                        results[index] = _outcomes(child, len(jobs[index].inputs))
+                self._attend(running)
+                # Asked of each child, for a replaced server's first job may have met the end of others.
+                for child in [child for child in running if child.status is not None]:
+                    index = running.pop(child)
+                    results[index] = _outcomes(child, len(jobs[index].inputs), self.config.limits.output)
         except BaseException:
             for child in running:
                 self._forget(child)
@@ -279,15 +294,16 @@ class Sandbox:
         chosen = zlib.crc32(job.program.encode(errors="replace")) if job.server is None else job.server
         child = self._servers[chosen % self.servers].take(self.config.ahead)
         limits = self.config.limits
-        child.bound = len(job.inputs) * (limits.output + _MAX_REASON)
-        child.send(_frame("J", _job(job.program, limits.output, entry=job.entry, inputs=job.inputs, session=False)))
+        child.bound = len(job.inputs) * (limits.output + MAX_REASON)
         child.deadline = time.monotonic() + limits.wall
+        frame = _frame("J", _job(job.program, limits.output, entry=job.entry, inputs=job.inputs, session=False))
+        child.send(frame, limits.wall)
         child.channel.setblocking(False)
         self._watch(child.channel, child)
         return child
 
-    def _ended(self, running: Collection[_Child]) -> list[_Child]:
-        """Waits until something happens; kills what is past its deadline; returns children that have ended."""
+    def _attend(self, running: Collection[_Child]) -> None:
+        """Waits until something happens, takes leave of children that have ended, kills what is past its deadline."""
         pause = min((child.deadline for child in running), default=0.0) - time.monotonic()
         ended: list[_Child] = []
         for descriptor, _ in self._poll.poll(min(max(0.0, pause), 1.0)):
@@ -296,25 +312,31 @@ class Sandbox:
                 ended += watched.notices()
             elif watched is not None and not watched.read():
                 self._forget(watched, close=False)  # its notice is on the way
-        for child in ended:
-            self._forget(child, close=False)
-            child.channel.setblocking(False)
-            with contextlib.suppress(OSError):
-                while child.read() and not child.killed and select.select([child.channel], [], [], 0)[0]:
-                    pass
-            child.channel.close()
-        for server in {child.server for child in ended if not child.server.alive}:
-            self._replace(server)
         now = time.monotonic()
         for child in running:
             if child.deadline < now and child.status is None:
-                child.kill("wall")
-        return ended
+                if child.killed:
+                    ended += child.server.give_up("it stopped obeying")
+                else:
+                    child.kill("wall")
+        for child in ended:
+            self._leave(child)
+        for server in {child.server for child in ended if not child.server.alive}:
+            self._replace(server)
+
+    def _leave(self, child: _Child) -> None:
+        """Reads what an ended child had still said, and closes its channel."""
+        if child.channel.fileno() < 0:  # closed before it ended: nobody wants to know
+            return
+        self._unwatch(child.channel)
+        child.channel.setblocking(False)
+        while child.read() and not child.killed and select.select([child.channel], [], [], 0)[0]:
+            pass
+        child.channel.close()
 
     def _replace(self, dead: _Server) -> None:
         self._unwatch(dead.control)
         dead.control.close()
-        workers.stop(dead.process)
         self.replaced += 1
         self._servers[dead.index] = _Server(self.config, dead.index)
         self._welcome(self._servers[dead.index])
@@ -339,10 +361,12 @@ class Session:
     def __init__(self, sandbox: Sandbox, server: _Server, program: str, limits: Limits) -> None:
         self._sandbox = sandbox
         self._limits = limits
+        self._closed = False
         self._patience = limits.wall  # seconds left to wait for the program, over all calls
         self._child = server.fork(1, limits)[0]
-        self._child.bound = limits.output + _MAX_REASON
-        self._child.send(_frame("J", _job(program, limits.output, entry="", inputs=(), session=True)))
+        self._child.bound = limits.output + MAX_REASON
+        self._remotes: set[tuple[str, str]] = set()  # what the program may ask: remote, method
+        self._child.send(_frame("J", _job(program, limits.output, entry="", inputs=(), session=True)), limits.wall)
         self.loaded = self._converse(None)  # what became of loading the program: ok, syntax, exception, …
 
     def __enter__(self) -> Session:
@@ -353,35 +377,57 @@ class Session:
 
     def call(self, entry: str, *args: Any, answer: Answer | None = None) -> Outcome:
         """Calls a function of the program. A Remote argument becomes an object whose calls reach `answer`."""
-        if not self.loaded.ok or self._child.status is not None:
+        if not self.loaded.ok or self._closed:
             raise ValueError("the session has ended: open another one")
         given = [[arg.name, arg.methods] if isinstance(arg, Remote) else values.encode(arg) for arg in args]
-        self._child.send(_frame("C", json.dumps([entry, given])))
+        self._remotes |= {(arg.name, method) for arg in args if isinstance(arg, Remote) for method in arg.methods}
+        child = self._child
+        if child.status is None and select.select([child.channel], [], [], 0)[0]:
+            child.read()
+        if child.buffer:  # an answer to a call that had not been made
+            child.kill("flood")
+        if child.status is not None or child.killed:
+            return self._end()
+        child.send(_frame("C", json.dumps([entry, given])), self._patience)
         return self._converse(answer)
 
     def close(self) -> None:
-        if self._child.status is None:
+        if not self._closed and self._child.status is None:
             self._child.channel.close()
             self._child.kill("wall")
+        self._closed = True
 
     def _converse(self, answer: Answer | None) -> Outcome:
         while True:
             tag, text = self._receive()
             if tag != "h":
-                return _outcome(tag, text) if tag else self._end()
+                return outcome_of(tag, text, self._limits.output) if tag else self._end()
             try:
-                remote, method, packed = json.loads(text)
-                asked: Any = values.decode(packed)
-                if answer is None or [type(part) for part in (remote, method, *asked)] != [str, str, tuple, dict]:
+                asked = self._question(text)
+                if answer is None or self._child.buffer:  # who waits for an answer says nothing meanwhile
                     raise values.Malformed("a question nobody answers")
             except (ValueError, TypeError, RecursionError, values.Malformed):
                 self._child.kill("flood")
                 return self._end()
             try:
-                reply = _frame("A", values.encode(answer(remote, method, *asked)))
+                reply = _frame("A", values.encode(answer(*asked)))
             except RemoteError as error:
                 reply = _frame("X", json.dumps([error.kind, str(error)]))
-            self._child.send(reply)
+            except BaseException:
+                self.close()  # the program would take the next call for its answer
+                raise
+            self._child.send(reply, self._patience)
+
+    def _question(self, text: str) -> tuple[str, str, tuple, dict]:
+        """What the program asks of one of the remotes it was given; anything else is Malformed or of a wrong type."""
+        remote, method, packed = json.loads(text)
+        asked: Any = values.decode(packed)
+        args, keywords = asked
+        if (remote, method) not in self._remotes or (type(args), type(keywords)) != (tuple, dict):
+            raise values.Malformed("no such question")
+        if any(type(name) is not str for name in keywords):
+            raise values.Malformed("a keyword that is no name")
+        return remote, method, args, keywords
 
     def _receive(self) -> tuple[str, str]:
         """The next frame, or two empty strings when the program has died or may not go on."""
@@ -393,6 +439,8 @@ class Session:
                     frame = buffer[_LENGTH.size : _LENGTH.size + size].decode("ascii", "replace")
                     del buffer[: _LENGTH.size + size]
                     return frame[0], frame[1:]
+            if child.status is not None:
+                break
             asked = time.monotonic()
             ready, _, _ = select.select([child.channel], [], [], max(0.0, self._patience))
             self._patience -= time.monotonic() - asked
@@ -403,8 +451,11 @@ class Session:
         return "", ""
 
     def _end(self) -> Outcome:
+        """The program has died, or soon will: one that only closed its channel has the rest of its time to do so."""
+        if not self._child.killed:
+            self._child.deadline = time.monotonic() + max(0.0, self._patience)
         while self._child.status is None:
-            self._sandbox._ended(())
+            self._sandbox._attend((self._child,))
         return self._child.death()
 
 
@@ -417,7 +468,7 @@ def _frame(tag: str, text: str) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
-def _outcomes(child: _Child, wanted: int) -> tuple[Outcome, ...]:
+def _outcomes(child: _Child, wanted: int, output: int) -> tuple[Outcome, ...]:
     """One outcome an input. What a process said counts only if it then ended by itself and said nothing more."""
     frames = []
     view = memoryview(child.buffer)
@@ -432,26 +483,5 @@ def _outcomes(child: _Child, wanted: int) -> tuple[Outcome, ...]:
         return (Outcome("forbidden", detail="forged", message="said more than it was asked"),) * wanted
     if len(frames) == wanted and not clean:
         return (child.death(),) * wanted
-    told = [_outcome(frame[0], frame[1:]) for frame in frames]
+    told = [outcome_of(frame[0], frame[1:], output) for frame in frames]
     return (*told, *[child.death()] * (wanted - len(told)))
-
-
-def _outcome(tag: str, text: str) -> Outcome:
-    """What a frame says, if it is one that our side of the process could have sent; any other is a forgery."""
-    try:
-        if tag == "v":
-            values.decode(text, max_bytes=1 << 30)
-            return Outcome("ok", encoded=text)
-        if tag == "l" and text in ("size", "depth", "int", "memory"):
-            return Outcome("limit", detail=text)
-        if tag == "u":
-            return Outcome("unsupported", detail=text[:_MAX_REASON])
-        if tag == "s":
-            return Outcome("syntax", message=text[:_MAX_REASON])
-        if tag == "e":
-            name, message = json.loads(text)
-            if type(name) is str and type(message) is str:
-                return Outcome("exception", detail=name, message=message)
-    except (ValueError, TypeError, RecursionError, values.Malformed):
-        pass
-    return Outcome("forbidden", detail="forged", message=f"a frame that means nothing: {tag!r}")
