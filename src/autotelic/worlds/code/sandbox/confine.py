@@ -67,6 +67,9 @@ _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 _READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
 
 
+_RLIMIT_CPU, _RLIMIT_AS = 0, 9
+
+
 class ConfinementError(Exception):
     """The kernel refused a part of the confinement; nothing untrusted may run."""
 
@@ -208,12 +211,15 @@ class Confinement:
         self._code = ctypes.create_string_buffer(code, len(code))
         self._filter = struct.pack("=HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code))
         self._seccomp = (317, 277)[_column()[0]]
+        self._prlimit = (302, 261)[_column()[0]]
 
-    def enter(self):
-        """Confines the calling process for good."""
-        libc = self._libc
+    def enter(self, cpu, memory):
+        """Confines the calling process for good; `cpu` in seconds, `memory` in bytes of address space."""
+        call = self._libc.syscall
+        for limit, value in ((_RLIMIT_CPU, cpu), (_RLIMIT_AS, memory)):
+            _check(call(self._prlimit, 0, limit, struct.pack("=QQ", value, value), None), "prlimit")
+        pid = os.getpid()
         for at in self._pid_at:
-            struct.pack_into("=I", self._code, at, os.getpid())
-        _check(libc.syscall(446, self._job_layer, 0), "landlock_restrict_self")
-        os.close(self._job_layer)
-        _check(libc.syscall(self._seccomp, 1, 0, self._filter), "seccomp")
+            struct.pack_into("=I", self._code, at, pid)
+        _check(call(446, self._job_layer, 0), "landlock_restrict_self")
+        _check(call(self._seccomp, 1, 0, self._filter), "seccomp")

@@ -11,6 +11,8 @@ only.
 """
 
 import builtins
+import ctypes
+import fcntl
 import gc
 import json
 import os
@@ -19,6 +21,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 
 import confine  # pyright: ignore[reportMissingImports]  # sent along with this file
 import values  # pyright: ignore[reportMissingImports]
@@ -28,8 +31,9 @@ NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
 CONTROL_PACKET = 4096
 MAX_FORKS = 64  # descriptors one control packet may carry
-MAX_DESCRIPTORS = 256  # of the server, all closed in its children
 JOB_FD = 3
+FIRST_FREE = 10  # descriptors of the server itself start here
+MAX_DESCRIPTORS = 256  # of the server, all closed in its children
 CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and therefore read no job
 MAX_MESSAGE = 500
 BASE_MEMORY = 64  # MiB of address space that the interpreter itself takes
@@ -50,6 +54,14 @@ PRELOADED = (
 
 
 ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
+
+
+parse = json.JSONDecoder().scan_once  # json.loads without the regular expressions around it
+
+# The C library's fork, with the interpreter's lock held: os.fork would also run what modules ask to be run in every
+# child (random seeds itself anew, threading rebuilds its tables), which touches pages and undoes `random.seed`. It is
+# safe because the server has one thread.
+fork = ctypes.PyDLL(None).fork
 
 
 class Channel:
@@ -95,8 +107,8 @@ class Answerer:
             self._channel.send(b"h", json.dumps([name, method, values.encode((args, kwargs))]))
             tag, text = self._channel.receive()
             if tag == b"A":
-                return values.decode(text)
-            kind, message = json.loads(text)
+                return values.parse(text)
+            kind, message = parse(text, 0)[0]
             raise ERRORS.get(kind, RuntimeError)(message)
 
         ask.__name__ = method
@@ -146,7 +158,7 @@ def run_job(channel, job):
     if program is None:
         return
     for arguments in job["inputs"]:
-        report(channel, lambda given=arguments: load(program)[job["entry"]](*values.decode(given)), job["output"])
+        report(channel, lambda given=arguments: load(program)[job["entry"]](*values.parse(given)), job["output"])
 
 
 def run_session(channel, job):
@@ -158,47 +170,28 @@ def run_session(channel, job):
         return
     report(channel, lambda: namespace.update(load(program)), job["output"])
     while True:
-        entry, given = json.loads(channel.receive()[1])
+        entry, given = parse(channel.receive()[1], 0)[0]
         report(
             channel,
             lambda entry=entry, given=given: namespace[entry](
-                *(answerer.remote(*item) if type(item) is list else values.decode(item) for item in given)
+                *(answerer.remote(*item) if type(item) is list else values.parse(item) for item in given)
             ),
             job["output"],
         )
 
 
-def child(descriptor, null, cpu, memory, confinement):
+def child(descriptor, cpu, memory, confinement):
     """The job's process, from fork to exit. It reads its job only after every door is shut."""
     try:
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for limit, value in limits_of(cpu, memory):
-            resource.setrlimit(limit, (value, value))
-        confinement.enter()
-        # Last, because descriptor 3 may have been any of those used above.
+        confinement.enter(cpu, (memory + BASE_MEMORY) << 20)
         os.dup2(descriptor, JOB_FD, inheritable=False)
         os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
     except BaseException:
         os._exit(CANNOT_CONFINE)
     channel = Channel(JOB_FD)
-    job = json.loads(channel.receive()[1])
+    job = parse(channel.receive()[1], 0)[0]
     gc.enable()
     (run_session if job["session"] else run_job)(channel, job)
-
-
-def limits_of(cpu, memory):
-    return [
-        (resource.RLIMIT_CPU, cpu),
-        (resource.RLIMIT_AS, (memory + BASE_MEMORY) << 20),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, 64),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-    ]
 
 
 def warm_up():
@@ -213,17 +206,42 @@ def warm_up():
     theirs.close()
 
 
+def settle(control):
+    """Puts null where jobs look for standard streams, the control socket out of the way, and what is the same for all
+    jobs into limits that they inherit."""
+    null = os.open(os.devnull, os.O_RDWR)
+    moved = socket.socket(fileno=fcntl.fcntl(control.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FREE))
+    control.close()
+    for stream in range(JOB_FD + 1):
+        os.dup2(null, stream)  # descriptor 3 is taken too: nothing of ours may end up there
+    for limit, value in (
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_NOFILE, MAX_DESCRIPTORS),
+    ):
+        resource.setrlimit(limit, (value, value))
+    os.environ.clear()
+    return moved
+
+
 def serve(control, settings):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
+    control = settle(control)
+    try:
+        confinement, wake_read = prepare(settings)
+    except Exception as error:
+        control.send(f"{type(error).__name__}: {error}".encode()[:1000])
+        return
+    control.send(b"ready")
+    attend(control, wake_read, confinement)
+
+
+def prepare(settings):
+    """All that jobs share, done once: modules loaded, doors shut, pages touched."""
     for name in PRELOADED:
         __import__(name)
     # The same numbers on every start: a program that draws some is caught by the other servers' differing ones.
-    import random
-
-    random.seed(settings["hash_seed"])
-    os.environ.clear()
-    os.chdir("/")  # where the host stands is not for the jobs to know
-    null = os.open(os.devnull, os.O_RDWR)
+    sys.modules["random"].seed(settings["hash_seed"])
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -233,7 +251,11 @@ def serve(control, settings):
     gc.collect()
     gc.freeze()
     gc.disable()
-    control.send(b"ready")
+    return confinement, wake_read
+
+
+def attend(control, wake_read, confinement):
+    """Forks and kills as told and reports the ends, until the host is gone."""
     running = {}  # pid → id
     while True:
         ready, _, _ = select.select([control, wake_read], [], [])
@@ -248,15 +270,12 @@ def serve(control, settings):
             message, descriptors = b"", []
         if not message:  # the host is gone, and with it the reason for any child
             break
-        # A supervisor outside may hold a fork for a moment, and a signal would then end the fork with EINTR.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
-        obey(control, message, descriptors, running, null, confinement)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+        obey(message, descriptors, running, confinement)
     for pid in running:
         os.kill(pid, signal.SIGKILL)
 
 
-def obey(control, message, descriptors, running, null, confinement):
+def obey(message, descriptors, running, confinement):
     if message[:1] == b"K":
         (doomed,) = struct.unpack("=I", message[1:])
         for pid, identity in running.items():
@@ -264,15 +283,15 @@ def obey(control, message, descriptors, running, null, confinement):
                 os.kill(pid, signal.SIGKILL)
         return
     for (identity, cpu, memory), descriptor in zip(FORK.iter_unpack(message[1:]), descriptors, strict=True):
-        pid = os.fork()
+        pid = fork()
         if pid == 0:
             try:
-                control.close()
-                child(descriptor, null, cpu, memory, confinement)
+                child(descriptor, cpu, memory, confinement)
             finally:
                 os._exit(0)
         os.close(descriptor)
-        running[pid] = identity
+        if pid > 0:  # else there is no room for a process now: the host sees the job's socket close
+            running[pid] = identity
 
 
 def reap(control, running):
