@@ -1,0 +1,33 @@
+"""Abduction: given a program and an output, find an input that gives it. Any such input counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotelic.worlds.base import Task
+from autotelic.worlds.code.kinds import base
+from autotelic.worlds.code.kinds.base import Attempt, Grade
+from autotelic.worlds.code.sandbox import Outcome
+
+
+class Abduction(base.SingleKind):
+    name = "abduction"
+    asks = "given a program and its output, find an input."
+    answer_form = "the arguments of the call, as Python literals separated by commas"
+
+    def solve_prompt(self, task: Task) -> str:
+        return base.paragraphs(
+            "With which arguments does f return the value below?",
+            base.fence("python", task.spec["program"]),
+            base.fence("output", base.show_value(task.spec["output"])),
+            base.answer_rules(self.answer_form),
+        )
+
+    def attempt(self, task: Task, text: str) -> Attempt:
+        return Attempt(task.spec["program"], (base.read_arguments(base.read_answer(text)),))
+
+    def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
+        (outcome,) = outcomes
+        if not outcome.ok:
+            return Grade(outcome.kind, detail=f"{outcome.detail} {outcome.message}".strip())
+        return Grade("correct", 1.0) if outcome.encoded == task.spec["output"] else Grade("wrong")

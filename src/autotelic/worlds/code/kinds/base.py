@@ -1,0 +1,255 @@
+"""What the kinds of the code world share: the shape of their texts, and the steps from text to verdict.
+
+A kind says how a task is asked and answered, which programs are run to admit a proposal or judge an answer, and what
+their outcomes mean. The world runs them, all kinds in one batch. To add a kind, write a class like these three and
+name it in `kinds/__init__.py`, or in the entry point group `autotelic.kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from autotelic.worlds.base import Kind, Proposal, Request, Task
+from autotelic.worlds.code import literals
+from autotelic.worlds.code.programs import Program, ProgramError, Rules, check
+from autotelic.worlds.code.sandbox import Outcome, values
+
+MAX_TEXT = 1 << 20  # characters of a proposal or answer: more is not read
+MAX_MESSAGE = 2_000
+
+
+class RefusedError(Exception):
+    """A proposal or an answer that comes to nothing: its class and the reason."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+@dataclass
+class KindConfig:
+    """What the kinds can be told."""
+
+    inputs: int = 10  # of an induction task; the first half is shown, the other half is hidden
+    partial_credit: bool = False  # induction: the score is the share of hidden pairs; solved still means all of them
+    max_value: int = 20_000  # characters of an input or output as a literal: it has to fit into a prompt
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposal that was understood: what is to be run, each input a canonical text of a tuple of arguments."""
+
+    program: Program
+    inputs: tuple[str, ...]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An answer that was understood: a program to run on inputs, or, where nothing is run, a value."""
+
+    program: str | None = None
+    inputs: tuple[str, ...] = ()
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What the outcomes of an attempt mean."""
+
+    outcome: str
+    score: float = 0.0
+    detail: str = ""
+
+
+class CodeKind(Kind):
+    """A kind of the code world. The texts of proposals and answers are read here and nowhere else."""
+
+    name: ClassVar[str]
+    asks: ClassVar[str]  # one line: what a solver is given and has to find
+    answer_form: ClassVar[str]  # what stands between <answer> and </answer>
+
+    def __init__(self, config: KindConfig) -> None:
+        self.config = config
+
+    # Texts
+
+    def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
+        """A proposal, as a player that has its parts writes it."""
+        raise NotImplementedError
+
+    def propose_prompt(self, request: Request) -> str:
+        raise NotImplementedError
+
+    def solve_prompt(self, task: Task) -> str:
+        raise NotImplementedError
+
+    # From text to verdict
+
+    def draft(self, proposal: Proposal) -> Draft:
+        """What a proposal asks to be run; RefusedError if it cannot be read."""
+        raise NotImplementedError
+
+    def spec(self, draft: Draft, outputs: Sequence[str]) -> dict[str, Any]:
+        """The task's content, from the outputs that two servers agreed on; RefusedError if it makes no task."""
+        raise NotImplementedError
+
+    def attempt(self, task: Task, text: str) -> Attempt:
+        """What an answer asks to be run; RefusedError if it cannot be read."""
+        raise NotImplementedError
+
+    def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
+        """What the outcomes of an attempt's program say; none where it runs nothing."""
+        raise NotImplementedError
+
+    def gold(self, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The inputs and outputs that the task's own program must still agree with whenever the task is used."""
+        return (spec["input"],), (spec["output"],)
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_blocks(text: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a text: (label, content)."""
+    if len(text) > MAX_TEXT:
+        raise RefusedError("format", f"longer than {MAX_TEXT} characters")
+    blocks: list[tuple[str, str]] = []
+    label, body = None, []
+    # Line by line, not by a regular expression: a text full of opened fences must not take quadratic time.
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if label is None:
+            if line.startswith("```"):
+                label, body = line[3:].strip().lower(), []
+        elif line.rstrip() == "```":
+            blocks.append((label, "\n".join(body)))
+            label = None
+        else:
+            body.append(line)
+    return blocks
+
+
+def read_program(source: str, rules: Rules) -> Program:
+    try:
+        return check(source, rules)
+    except ProgramError as error:
+        prefix = "static: " if error.outcome == "forbidden" else ""
+        raise RefusedError(error.outcome, prefix + error.reason) from None
+
+
+def read_arguments(text: str) -> str:
+    """The canonical text of an argument list."""
+    try:
+        return values.encode(literals.parse_arguments(text))
+    except literals.LiteralError as error:
+        raise RefusedError("format", f"not a list of literals: {error}") from None
+
+
+def read_answer(text: str) -> str:
+    """What stands in the last <answer> block; thinking before it is free."""
+    if len(text) > MAX_TEXT:
+        raise RefusedError("format", f"longer than {MAX_TEXT} characters")
+    end = text.rfind("</answer>")
+    start = text.rfind("<answer>", 0, max(end, 0))
+    if start < 0:
+        raise RefusedError("format", "no <answer> block")
+    body = text[start + len("<answer>") : end].strip()
+    blocks = read_blocks(body) if body.startswith("```") and body.endswith("```") else []
+    return blocks[0][1] if len(blocks) == 1 else body
+
+
+def require_short(encoded: str, limit: int) -> None:
+    """Refuses a value that does not fit into a prompt. Values are never cut."""
+    if len(encoded) > 4 * limit or len(literals.render(values.decode(encoded))) > limit:
+        raise RefusedError("limit", f"a value of more than {limit} characters")
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def fence(label: str, body: str) -> str:
+    return f"```{label}\n{body}\n```"
+
+
+def show_arguments(encoded: str) -> str:
+    return literals.render_items(values.decode(encoded))
+
+
+def show_value(encoded: str) -> str:
+    return literals.render(values.decode(encoded))
+
+
+def answer_text(body: str, thought: str = "") -> str:
+    """An answer in the form every kind reads."""
+    return f"<think>{thought}</think><answer>{body}</answer>"
+
+
+def propose_context(request: Request) -> str:
+    """What a proposer is told of the run so far."""
+    lines = []
+    if request.difficulty is not None:
+        lines.append(f"Wanted difficulty: about {round(100 * request.difficulty)} % of attempts should fail.")
+    if request.recent:
+        lines.append(f"Newest tasks, do not repeat them: {', '.join(request.recent)}.")
+    if request.outcomes:
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(request.outcomes.items()))
+        lines.append(f"Proposals so far: {counts}.")
+    return "\n".join(lines)
+
+
+def paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def answer_rules(form: str) -> str:
+    return f"Think first, then answer, in this form:\n<think>your reasoning</think><answer>{form}</answer>"
+
+
+# --- proposals of one program with one input: deduction and abduction share them ------------------------------------
+
+
+class SingleKind(CodeKind):
+    """A task made of a program, one input and its output."""
+
+    def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
+        return f"{fence('python', program)}\n{fence('input', literals.render_items(inputs[0]))}"
+
+    def propose_prompt(self, request: Request) -> str:
+        references = [
+            paragraphs(
+                f"Reference {number} ({task.id}):",
+                fence("python", task.spec["program"]),
+                fence("input", show_arguments(task.spec["input"])),
+            )
+            for number, task in enumerate(request.references, 1)
+        ]
+        return paragraphs(
+            f"Write a new task of the kind {self.name}: {self.asks}",
+            "Write one Python program with a function f, and one input for it. The program must be deterministic, must"
+            " return a value, and may not read files, the clock or chance. The input is the argument list of one call,"
+            " made of literals.",
+            *references,
+            propose_context(request),
+            "Make it different from the references. Answer in this form:\n"
+            + fence("python", "def f(a):\n    return a")
+            + "\n"
+            + fence("input", "1"),
+        )
+
+    def draft(self, proposal: Proposal) -> Draft:
+        blocks = read_blocks(proposal.text)
+        sources = [body for label, body in blocks if label == "python"]
+        inputs = [body for label, body in blocks if label == "input"]
+        if len(sources) != 1 or len(inputs) != 1:
+            raise RefusedError("format", "needs exactly one ```python and one ```input block")
+        arguments = read_arguments(inputs[0])
+        require_short(arguments, self.config.max_value)
+        return Draft(read_program(sources[0].rstrip("\n"), self.config.rules), (arguments,))
+
+    def spec(self, draft: Draft, outputs: Sequence[str]) -> dict[str, Any]:
+        require_short(outputs[0], self.config.max_value)
+        return {"program": draft.program.source, "input": draft.inputs[0], "output": outputs[0]}

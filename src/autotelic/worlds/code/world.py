@@ -1,0 +1,307 @@
+"""The code world: a Python interpreter in a sandbox decides what is true.
+
+`admit` and `judge` collect the programs of all kinds into few batches for the sandbox. Nothing a player wrote is ever
+joined into code: programs run as they are, arguments and results cross as plain data, and comparing is done here, on
+canonical texts.
+
+Classes of rejections:
+    format            the text has no such blocks, or a value is no literal
+    syntax            not Python, or too long or too deeply nested
+    no_entry          no function f
+    forbidden         a module or name that is not allowed ("static: …"), a call the kernel denied ("kernel: …"), or a
+                      forged result ("forged: …")
+    exception         the program raised
+    limit             time, memory or size
+    unsupported       a result that is no plain value
+    no_value          returned None
+    crash             the interpreter died
+    nondeterministic  two servers with different hash seeds, or two orders of inputs, disagree
+    heldout           equal to a task of the held-out suite
+The loop adds `duplicate`. Outcomes of verdicts: correct, wrong, and of the above format, syntax, no_entry, forbidden,
+exception, limit, unsupported, crash; nondeterministic means that the task itself no longer gives its own answer.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from autotelic.errors import UserError
+from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World, content_address
+from autotelic.worlds.code import suite
+from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
+from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError
+from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig
+
+IDENTITY = "def f(a):\n    return a"
+GREETING = "Hello world"
+
+
+@dataclass
+class CodeWorldConfig:
+    kinds: list[str] = field(default_factory=lambda: ["deduction", "abduction", "induction"])
+    kind: KindConfig = field(default_factory=KindConfig)
+    sandbox: SandboxConfig = field(default_factory=SandboxConfig)
+    heldout: bool = True  # reject proposals that are in the held-out suite
+
+
+class CodeWorld(World):
+    """Python programs as tasks."""
+
+    name = "code"
+    Config = CodeWorldConfig
+    kinds: Mapping[str, CodeKind]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, config: CodeWorldConfig | None = None) -> None:
+        self.config = config or CodeWorldConfig()
+        if self.config.kind.inputs < 2:
+            raise UserError(f"world.kind.inputs is {self.config.kind.inputs}; induction needs at least 2")
+        self.kinds = load_kinds(self.config.kinds, self.config.kind)
+        self.version = f"python-{platform.python_version()} values-1"
+        self.sandbox = Sandbox(self.config.sandbox)
+        if self.sandbox.servers < 2:
+            self.sandbox.close()
+            raise UserError("world.sandbox.servers is 1; determinism is checked on two, each with its own hash seed")
+
+    def close(self) -> None:
+        self.sandbox.close()
+
+    def __enter__(self) -> CodeWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Admission
+
+    def seeds(self) -> list[Task]:
+        """The identity function, with "Hello world" as in the paper; for induction with longer greetings as well."""
+        words = [(GREETING + "!" * count,) for count in range(self.config.kind.inputs)]
+        message = "Gives back what it is given."
+        proposals = [Proposal(name, kind.compose(IDENTITY, words, message)) for name, kind in self.kinds.items()]
+        tasks = []
+        for result in self._admit(proposals):
+            if isinstance(result, Rejection):
+                raise UserError(f"the {result.kind} seed task is refused: {result.outcome}, {result.reason}")
+            tasks.append(result)
+        return tasks
+
+    def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
+        """Tasks for what holds up. Nothing here is left to chance, so the seed changes nothing."""
+        results = self._admit(proposals)
+        if not self.config.heldout:
+            return results
+        return [
+            Rejection(result.kind, "heldout", f"equal to held-out task {self.heldout[result.spec['key']]}")
+            if isinstance(result, Task) and result.spec["key"] in self.heldout
+            else result
+            for result in results
+        ]
+
+    def _admit(self, proposals: Sequence[Proposal]) -> list[Task | Rejection]:
+        drafts: list[tuple[str, Draft | RefusedError]] = []
+        for proposal in proposals:
+            try:
+                if proposal.kind not in self.kinds:
+                    raise RefusedError("format", f"no kind {proposal.kind!r}: one of {', '.join(self.kinds)}")
+                drafts.append((proposal.kind, self.kinds[proposal.kind].draft(proposal)))
+            except RefusedError as refused:
+                drafts.append((proposal.kind, refused))
+        return self.admit_drafts(drafts)
+
+    def admit_drafts(self, drafts: Sequence[tuple[str, Draft | RefusedError]]) -> list[Task | Rejection]:
+        """Admission of what was read already, without a look at the held-out suite, which is itself made with it."""
+        jobs: dict[int, tuple[Job, Job]] = {}
+        for position, (_, draft) in enumerate(drafts):
+            if isinstance(draft, Draft):
+                # Reversed the second time: inputs of one job share a process, and a program may remember them.
+                one, other = (self._server(_draft_key(draft), turn) for turn in (0, 1))
+                source = draft.program.source
+                jobs[position] = Job(source, draft.inputs, server=one), Job(source, draft.inputs[::-1], server=other)
+        outcomes = iter(self.sandbox.run([job for pair in jobs.values() for job in pair]))
+        results: list[Task | Rejection] = []
+        for name, draft in drafts:
+            try:
+                if isinstance(draft, RefusedError):
+                    raise draft
+                outputs = _agreed_outputs(next(outcomes), next(outcomes)[::-1])
+                spec = self.kinds[name].spec(draft, outputs)
+                results.append(self.make_task(name, spec, _draft_key(draft), draft.program.features))
+            except RefusedError as refused:
+                results.append(Rejection(name, refused.outcome, refused.reason))
+        return results
+
+    def make_task(self, kind: str, spec: Mapping[str, Any], key: str, features: Mapping[str, float]) -> Task:
+        """`key` says what the task is about, whatever its kind; with the kind it makes the content address."""
+        return Task(content_address(self.name, kind, key), self.name, kind, {**spec, "key": key}, dict(features))
+
+    # Judging
+
+    def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+        """Every pair's verdict. A task and answer that come more than once are judged once."""
+        attempts: dict[tuple[str, str], Attempt | Grade] = {}
+        tasks: dict[str, Task] = {}
+        for task, answer in pairs:
+            tasks.setdefault(task.id, task)
+            if (task.id, answer.text) not in attempts:
+                attempts[task.id, answer.text] = self._read(task, answer)
+        batch = _Batch(self.sandbox)
+        golds = {identity: self._gold_job(task, seed) for identity, task in tasks.items()}
+        runs = {key: self._attempt_job(tasks[key[0]], attempt, seed, 0) for key, attempt in attempts.items()}
+        batch.run([*golds.values(), *runs.values()])
+        faults = {identity: self._fault(tasks[identity], batch[job]) for identity, job in golds.items()}
+        grades: dict[tuple[str, str], Grade] = {}
+        for key, attempt in attempts.items():
+            fault = faults[key[0]]
+            grades[key] = fault or self._grade(tasks[key[0]], attempt, batch[runs[key]])
+        self._confirm(batch, tasks, attempts, grades, seed)
+        verdicts = {key: self._verdict(grade, seed) for key, grade in grades.items()}
+        return [verdicts[task.id, answer.text] for task, answer in pairs]
+
+    def _read(self, task: Task, answer: Answer) -> Attempt | Grade:
+        if task.world != self.name or task.kind not in self.kinds:
+            raise ValueError(f"task {task.id} is of {task.world}/{task.kind}, not of this world")
+        try:
+            return self.kinds[task.kind].attempt(task, answer.text)
+        except RefusedError as refused:
+            return Grade(refused.outcome, detail=refused.reason)
+
+    def _gold_job(self, task: Task, seed: int) -> Job | None:
+        """Each use of a task runs its own program again, on another server than those that admitted it."""
+        if task.spec["program"] is None:  # a user's induction task has pairs only
+            return None
+        inputs, _ = self.kinds[task.kind].gold(task.spec)
+        return Job(task.spec["program"], inputs, server=self._judging_server(task, seed, 0))
+
+    def _attempt_job(self, task: Task, attempt: Attempt | Grade, seed: int, turn: int) -> Job | None:
+        if isinstance(attempt, Grade) or attempt.program is None:
+            return None
+        return Job(attempt.program, attempt.inputs, server=self._judging_server(task, seed, turn))
+
+    def _fault(self, task: Task, outcomes: Sequence[Outcome]) -> Grade | None:
+        """What keeps the task from being judged now, if anything: a limit, or its answer is no longer its own."""
+        if task.spec["program"] is None:
+            return None
+        _, wanted = self.kinds[task.kind].gold(task.spec)
+        for outcome, output in zip(outcomes, wanted, strict=True):
+            if outcome.kind in ("limit", "crash"):
+                return Grade(outcome.kind, detail=f"the task's own program: {outcome}")
+            if outcome.encoded != output:
+                return Grade("nondeterministic", detail="the task's own program gives another result than before")
+        return None
+
+    def _grade(self, task: Task, attempt: Attempt | Grade, outcomes: Sequence[Outcome]) -> Grade:
+        if isinstance(attempt, Grade):
+            return attempt
+        grade = self.kinds[task.kind].grade(task, attempt, outcomes)
+        if grade.outcome == "forbidden":
+            return Grade("forbidden", detail=_forbidden_reason(grade.detail))
+        return grade
+
+    def _confirm(
+        self,
+        batch: _Batch,
+        tasks: Mapping[str, Task],
+        attempts: Mapping[tuple[str, str], Attempt | Grade],
+        grades: dict[tuple[str, str], Grade],
+        seed: int,
+    ) -> None:
+        """What was right by running is run once more under another hash seed: luck is not an answer."""
+        again = {}
+        for key, attempt in attempts.items():
+            job = self._attempt_job(tasks[key[0]], attempt, seed, 1)
+            if job is not None and grades[key].outcome == "correct":
+                again[key] = job
+        batch.run(list(again.values()))
+        for key, job in again.items():
+            second = self._grade(tasks[key[0]], attempts[key], batch[job])
+            if second.outcome in ("limit", "crash"):
+                grades[key] = second
+            elif second.outcome != "correct":
+                grades[key] = Grade("wrong", detail="right in one run, not in the next")
+
+    def _verdict(self, grade: Grade, seed: int) -> Verdict:
+        metrics = {}
+        if grade.outcome == "forbidden":
+            metrics = {ledger_entry(grade.detail): 1.0}
+        solved = grade.outcome == "correct"
+        return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
+
+    def _server(self, key: str, turn: int) -> int:
+        return (int(key[:8], 16) + turn) % self.sandbox.servers
+
+    def _judging_server(self, task: Task, seed: int, turn: int) -> int:
+        """Another server each time a task is used, and not the two of its admission where there are more."""
+        others = max(1, self.sandbox.servers - 2)
+        return self._server(task.spec["key"], 2 + seed % others + turn)
+
+    # Held-out tasks
+
+    @cached_property
+    def suite(self) -> list[Task]:
+        """The fixed held-out tasks of the small language; made at first use and kept in the user's cache."""
+        return suite.standard_suite(self)
+
+    @cached_property
+    def heldout(self) -> dict[str, str]:
+        """Program and inputs of every held-out task, whatever its kind, and the task's id."""
+        return {task.spec["key"]: task.id for task in self.suite}
+
+    def load_suite(self, path: str | Path) -> list[Task]:
+        """A user's own tasks, from JSON lines."""
+        return suite.load_suite(path, self)
+
+
+class _Batch:
+    """Runs jobs, equal ones once, and knows what came of them."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.outcomes: dict[Job, tuple[Outcome, ...]] = {}
+
+    def run(self, jobs: Sequence[Job | None]) -> None:
+        new = list(dict.fromkeys(job for job in jobs if job is not None and job not in self.outcomes))
+        self.outcomes.update(zip(new, self.sandbox.run(new), strict=True))
+
+    def __getitem__(self, job: Job | None) -> tuple[Outcome, ...]:
+        return self.outcomes[job] if job is not None else ()
+
+
+def ledger_entry(reason: str) -> str:
+    """Which line of the cheating ledger a `forbidden` rejection or verdict belongs to, from its reason or detail."""
+    entries = {"static": "forbidden_calls", "kernel": "escapes", "forged": "forged"}
+    return entries[reason.partition(":")[0]]
+
+
+def _forbidden_reason(detail: str) -> str:
+    what, _, rest = detail.partition(" ")
+    if what == "static:":
+        return detail
+    return f"forged: {rest}" if what == "forged" else f"kernel: {detail}"
+
+
+def _agreed_outputs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[str]:
+    """The outputs of a deterministic program that returns values; RefusedError for every other."""
+    for outcome in (*first, *second):
+        if outcome.kind == "forbidden":
+            raise RefusedError("forbidden", _forbidden_reason(f"{outcome.detail} {outcome.message}".strip()))
+    for one, other in zip(first, second, strict=True):
+        for outcome in (one, other):
+            if outcome.kind in ("limit", "crash"):
+                raise RefusedError(outcome.kind, f"{outcome.detail} {outcome.message}".strip())
+        if (one.kind, one.encoded, one.detail) != (other.kind, other.encoded, other.detail):
+            raise RefusedError("nondeterministic", "two runs under different hash seeds disagree")
+        if not one.ok:
+            raise RefusedError(one.kind, f"{one.detail} {one.message}".strip())
+        if one.encoded == "null":
+            raise RefusedError("no_value", "returned None")
+    return [outcome.encoded for outcome in first if outcome.encoded is not None]
+
+
+def _draft_key(draft: Draft) -> str:
+    """Equal for renamed copies of a program with the same inputs."""
+    return content_address(draft.program.canonical, sorted(draft.inputs))

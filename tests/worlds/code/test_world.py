@@ -1,0 +1,332 @@
+"""Admission and judging in the code world, with every mistake of the reference as a test."""
+
+import pytest
+
+from autotelic.errors import UserError
+from autotelic.worlds.base import Answer, Proposal, Rejection, Task
+from autotelic.worlds.code.kinds.base import KindConfig, answer_text
+from autotelic.worlds.code.sandbox import Job, SandboxConfig, values
+from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig, ledger_entry
+
+
+@pytest.fixture(scope="module")
+def world():
+    with CodeWorld(CodeWorldConfig(heldout=False)) as opened:
+        yield opened
+
+
+def propose(world, kind, program, *inputs, message=""):
+    text = world.kinds[kind].compose(program, list(inputs), message)
+    (result,) = world.admit([Proposal(kind, text)], seed=1)
+    return result
+
+
+def task_of(world, kind, program, *inputs) -> Task:
+    result = propose(world, kind, program, *inputs)
+    assert isinstance(result, Task), result
+    return result
+
+
+def verdict(world, task, answer, seed=1):
+    (found,) = world.judge([(task, Answer(answer_text(answer)))], seed)
+    return found
+
+
+def rejection(world, program, *arguments) -> str:
+    result = propose(world, "deduction", program, arguments)
+    assert isinstance(result, Rejection), result
+    return result.outcome
+
+
+TEN = [(k,) for k in range(10)]
+
+
+# --- admission ------------------------------------------------------------------------------------------------------
+
+
+def test_the_seeds_are_the_identity_function_in_every_kind(world):
+    seeds = world.seeds()
+    assert [task.kind for task in seeds] == ["deduction", "abduction", "induction"]
+    assert {task.spec["program"] for task in seeds} == {"def f(a):\n    return a"}
+    assert values.decode(seeds[0].spec["output"]) == "Hello world"
+
+
+@pytest.mark.parametrize(
+    ("program", "outcome"),
+    [
+        ("def f(a:", "syntax"),
+        ("def g(a):\n    return a", "no_entry"),
+        ("import os.path\ndef f(a):\n    return a", "forbidden"),
+        ("def f(a):\n    return __import__('subprocess')", "forbidden"),
+        ("def f(a):\n    return a / 0", "exception"),
+        ("def f():\n    return 1", "exception"),
+        ("def f(a):\n    while True: pass", "limit"),
+        ("def f(a):\n    return [0] * 10**9", "limit"),
+        ("def f(a):\n    return 'x' * 30000", "limit"),
+        ("def f(a):\n    return f", "unsupported"),
+        ("def f(a):\n    a + 1", "no_value"),
+        ("def f(a):\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})", "nondeterministic"),
+        ("def f(a):\n    return hash('a')", "nondeterministic"),
+        ("def f(a):\n    return id(object()) + hash('b')", "nondeterministic"),
+    ],
+)
+def test_each_fault_has_its_class(world, program, outcome):
+    assert rejection(world, program, 3) == outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "def f(a): return a", "```python\ndef f(a):\n    return a\n```", "```input\n1\n```", "```python\n" * 100_000],
+)
+def test_a_proposal_without_its_blocks_is_badly_formatted(world, text):
+    (result,) = world.admit([Proposal("deduction", text)], seed=1)
+    assert isinstance(result, Rejection)
+    assert result.outcome == "format"
+
+
+@pytest.mark.parametrize("arguments", ["0) or (True", "x", "1 + 1", "[" * 10_000, "*[1]"])
+def test_an_input_is_a_list_of_literals_or_nothing(world, arguments):
+    text = f"```python\ndef f(a):\n    return a\n```\n```input\n{arguments}\n```"
+    (result,) = world.admit([Proposal("deduction", text)], seed=1)
+    assert isinstance(result, Rejection)
+    assert result.outcome == "format"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def process_input(a):\n    return a\ndef f(a):\n    return process_input(a)",
+        "def f(a):\n    def g(b):\n        return b + 1\n    return g(a)",
+        "class C:\n    def m(self, a):\n        return a\ndef f(a):\n    return C().m(a)",
+        "def f(a):\n    return 'no error, no Error, no exception'",
+    ],
+)
+def test_programs_that_the_reference_refuses_by_text_search_are_admitted(world, program):
+    assert isinstance(propose(world, "deduction", program, (3,)), Task)
+
+
+def test_long_results_are_kept_whole(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a * 700", ("xy",))
+    assert values.decode(task.spec["output"]) == "xy" * 700
+    assert verdict(world, task, repr("xy" * 700)).solved
+
+
+def test_a_program_that_remembers_its_inputs_is_nondeterministic(world):
+    program = "import math\ndef f(a):\n    math.seen = getattr(math, 'seen', 0) + 1\n    return a + math.seen"
+    result = propose(world, "induction", program, *TEN)
+    assert isinstance(result, Rejection)
+    assert result.outcome == "nondeterministic"
+
+
+def test_one_program_cannot_change_the_builtins_of_the_next(world):
+    vandal = "def f(a):\n    f.__globals__['__builtins__']['sum'] = len\n    return sum([a, a])"
+    honest = "def f(a):\n    return sum([a, a])"
+    lenient = CodeWorldConfig(heldout=False)
+    lenient.kind.rules.forbidden_names.clear()
+    with CodeWorld(lenient) as open_world:
+        texts = [open_world.kinds["deduction"].compose(p, [(k,)]) for k in range(20, 40) for p in (vandal, honest)]
+        results = open_world.admit([Proposal("deduction", text) for text in texts], seed=1)
+        for k, result in zip(range(20, 40), results[1::2], strict=True):
+            assert isinstance(result, Task)
+            assert values.decode(result.spec["output"]) == 2 * k
+
+
+def test_renamed_copies_have_one_content_address_per_kind(world):
+    first = task_of(world, "deduction", "def f(a):\n    b = a + 1\n    return b", (3,))
+    copy = task_of(world, "deduction", "def f(x):\n    # same\n    y = x + 1\n    return y", (3,))
+    other_input = task_of(world, "deduction", "def f(a):\n    b = a + 1\n    return b", (4,))
+    other_kind = task_of(world, "abduction", "def f(a):\n    b = a + 1\n    return b", (3,))
+    assert first.id == copy.id
+    assert len({first.id, other_input.id, other_kind.id}) == 3
+
+
+def test_results_come_in_the_order_of_the_proposals(world):
+    programs = ["def f(a:", "def f(a):\n    return a + 1", "def g(): pass", "def f(a):\n    return a + 2"]
+    texts = [world.kinds["deduction"].compose(program, [(5,)]) for program in programs]
+    results = world.admit([Proposal("deduction", text) for text in texts], seed=1)
+    assert [getattr(result, "outcome", "task") for result in results] == ["syntax", "task", "no_entry", "task"]
+    assert values.decode(results[3].spec["output"]) == 7
+
+
+def test_induction_builds_on_the_program_it_was_given(world):
+    base = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
+    text = world.kinds["induction"].compose("def f(a):\n    return 0", TEN, "doubles")
+    (task,) = world.admit([Proposal("induction", text, base=base)], seed=1)
+    assert isinstance(task, Task)
+    assert task.spec["program"] == base.spec["program"]
+
+
+def test_induction_needs_different_inputs(world):
+    result = propose(world, "induction", "def f(a):\n    return a", *TEN[:9], TEN[0])
+    assert isinstance(result, Rejection)
+    assert result.outcome == "format"
+
+
+# --- judging --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [("6", "correct"), (" 6\n", "correct"), ("7", "wrong"), ("6.0", "wrong"), ("'6'", "wrong"), ("3 + 3", "format")],
+)
+def test_deduction_compares_exact_values(world, answer, outcome):
+    task = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
+    found = verdict(world, task, answer)
+    assert found.outcome == outcome
+    assert found.solved == (outcome == "correct")
+
+
+def test_true_is_not_one(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a > 2", (3,))
+    assert verdict(world, task, "1").outcome == "wrong"
+    assert verdict(world, task, "True").outcome == "correct"
+
+
+def test_an_answer_without_its_block_is_badly_formatted(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a", (3,))
+    texts = ["3", "<think>3</think>", "<answer>3", "</answer>3<answer>", "<answer>" * 50_000]
+    assert {found.outcome for found in world.judge([(task, Answer(text)) for text in texts], 1)} == {"format"}
+
+
+def test_the_last_answer_block_counts(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a", (3,))
+    (found,) = world.judge([(task, Answer("<think><answer>1</answer></think><answer>3</answer>"))], 1)
+    assert found.solved
+
+
+def test_any_preimage_solves_abduction(world):
+    task = task_of(world, "abduction", "def f(a):\n    return a * a", (3,))
+    assert verdict(world, task, "-3").solved
+    assert verdict(world, task, "3").solved
+    assert verdict(world, task, "4").outcome == "wrong"
+    assert verdict(world, task, "3.0").outcome == "wrong"
+    assert verdict(world, task, "3, 3").outcome == "exception"
+
+
+@pytest.mark.parametrize("answer", ["0) or (True", "3); import os; (", "lambda: 9", "f(3)", "**{}"])
+def test_an_abduction_answer_cannot_leave_its_place(world, answer):
+    task = task_of(world, "abduction", "def f(a):\n    return a * a", (3,))
+    assert verdict(world, task, answer).outcome == "format"
+
+
+ALWAYS_EQUAL = (
+    "class E:\n    def __eq__(self, other):\n        return True\n    def __hash__(self):\n        return 0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("def f(x):\n    return x * 3", "correct"),
+        ("```python\ndef f(x):\n    return x * 3\n```", "correct"),
+        ("def f(x):\n    return x + 2", "wrong"),
+        ("def f(x):\n    return x * 3.0", "wrong"),
+        (ALWAYS_EQUAL + "def f(x):\n    return E()", "unsupported"),
+        ("class I(int):\n    __eq__ = lambda s, o: True\ndef f(x):\n    return I(1)", "unsupported"),
+        ("def f(x):\n    return x / 0", "exception"),
+        ("def f(x):\n    while True: pass", "limit"),
+        ("def g(x):\n    return x", "no_entry"),
+        ("def f(x) return", "syntax"),
+        ("import os\ndef f(x):\n    return x * 3", "forbidden"),
+        ("x * 3", "no_entry"),
+    ],
+)
+def test_induction_is_judged_on_what_the_program_returns(world, answer, outcome):
+    task = task_of(world, "induction", "def f(a):\n    return a * 3", *TEN)
+    found = verdict(world, task, answer)
+    assert found.outcome == outcome
+    assert found.solved == (outcome == "correct")
+    assert found.evidence == (outcome != "limit")
+
+
+def test_induction_is_decided_by_the_hidden_pairs(world):
+    task = task_of(world, "induction", "def f(a):\n    return a * 3", *TEN)
+    memory = "def f(x):\n    return {0: 0, 1: 3, 2: 6, 3: 9, 4: 12}.get(x, 0)"
+    assert verdict(world, task, memory).outcome == "wrong"
+    all_but_one = "def f(x):\n    return x * 3 if x != 9 else 0"
+    assert verdict(world, task, all_but_one).score == 0.0
+
+
+def test_partial_credit_is_a_score_and_never_a_solution():
+    with CodeWorld(CodeWorldConfig(heldout=False, kind=KindConfig(partial_credit=True))) as lenient:
+        task = task_of(lenient, "induction", "def f(a):\n    return a * 3", *TEN)
+        found = verdict(lenient, task, "def f(x):\n    return x * 3 if x != 9 else 0")
+        assert found.score == pytest.approx(0.8)
+        assert not found.solved
+        assert found.outcome == "wrong"
+
+
+def test_an_answer_that_is_right_by_luck_of_the_hash_seed_is_wrong(world):
+    task = task_of(world, "induction", "def f(a):\n    return a * 3", *TEN)
+    servers = world.sandbox.servers
+    lucky = "def f(x):\n    return x * 3 if hash('a') in SEEN else 0\n"
+    # One hash value is enough for exactly one server.
+    seen = [world.sandbox.run([_hash_job(server)])[0][0].value for server in range(servers)]
+    for one in seen:
+        assert not verdict(world, task, f"SEEN = {{{one}}}\n{lucky}").solved
+
+
+def _hash_job(server):
+    return Job("def f():\n    return hash('a')", (values.encode(()),), server=server)
+
+
+def test_a_task_that_changes_its_answer_is_nondeterministic_for_all_its_pairs(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
+    changed = Task(task.id, task.world, task.kind, {**task.spec, "output": values.encode(7)})
+    found = world.judge([(changed, Answer(answer_text("7"))), (changed, Answer("?"))], 1)
+    assert [verdict.outcome for verdict in found] == ["nondeterministic", "nondeterministic"]
+    assert not any(verdict.solved or verdict.evidence for verdict in found)
+
+
+def test_later_uses_run_on_servers_that_did_not_admit_the_task(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
+    admitted = {world._server(task.spec["key"], turn) for turn in (0, 1)}
+    used = {world._judging_server(task, seed, 0) for seed in range(8)}
+    assert not used & admitted
+    assert len(used) == world.sandbox.servers - 2
+
+
+def test_verdicts_are_the_same_for_the_same_seed_and_carry_version_and_seed(world):
+    task = task_of(world, "abduction", "def f(a):\n    return a % 3", (4,))
+    pairs = [(task, Answer(answer_text(text))) for text in ("1", "2", "1", "x", "7")]
+    first, second = world.judge(pairs, 9), world.judge(pairs, 9)
+    assert first == second
+    assert [found.outcome for found in first] == ["correct", "wrong", "correct", "format", "correct"]
+    assert {(found.seed, found.version) for found in first} == {(9, world.version)}
+
+
+def test_equal_answers_are_run_once(world, monkeypatch):
+    task = task_of(world, "abduction", "def f(a):\n    return a % 3", (4,))
+    ran = []
+    run = world.sandbox.run
+    monkeypatch.setattr(world.sandbox, "run", lambda jobs: ran.append(len(jobs)) or run(jobs))
+    world.judge([(task, Answer(answer_text("2")))] * 50, 1)
+    assert sum(ran) == 2  # the task's own program, and the answer
+
+
+def test_forbidden_outcomes_name_their_line_of_the_ledger(world):
+    task = task_of(world, "induction", "def f(a):\n    return a * 3", *TEN)
+    static = verdict(world, task, "import socket\ndef f(x):\n    return x * 3")
+    assert static.metrics == {"forbidden_calls": 1.0}
+    lenient = CodeWorldConfig(heldout=False)
+    lenient.kind.rules.forbidden_modules.clear()
+    with CodeWorld(lenient) as open_world:
+        kernel = verdict(open_world, task, "import socket\ndef f(x):\n    socket.socket()\n    return x * 3")
+        assert (kernel.solved, kernel.outcome, kernel.metrics) == (False, "forbidden", {"escapes": 1.0})
+    assert ledger_entry("forged: said more than it was asked") == "forged"
+
+
+def test_a_single_server_is_refused_because_it_has_a_single_hash_seed():
+    with pytest.raises(UserError, match="hash seed"):
+        CodeWorld(CodeWorldConfig(sandbox=SandboxConfig(servers=1)))
+
+
+def test_a_proposal_equal_to_a_heldout_task_is_rejected(world):
+    with CodeWorld(CodeWorldConfig()) as guarded:
+        plain = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
+        guarded.__dict__["heldout"] = {plain.spec["key"]: plain.id}
+        for kind in ("deduction", "abduction"):
+            result = propose(guarded, kind, "def f(q):\n    return q * 2", (3,))
+            assert isinstance(result, Rejection)
+            assert result.outcome == "heldout"
+        assert isinstance(propose(guarded, "deduction", "def f(q):\n    return q * 2", (4,)), Task)
