@@ -85,8 +85,8 @@ def complaint(*overrides: str, **options: Any) -> str:
 def test_defaults_are_typed():
     config = ask()
     assert isinstance(config, Schema)
-    assert isinstance(config.world, Code.Config)
     assert config.world.name == "code"
+    assert isinstance(config.world, Code.Config)
     assert config.world.kinds == ("deduction", "abduction")
     assert config.solver is None
 

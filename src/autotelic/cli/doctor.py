@@ -70,9 +70,8 @@ def show(report: dict[str, Any]) -> None:
         held = sum(row["held"] for row in found["attempts"])
         print(f"{title}: {held} of {len(found['attempts'])} attempts to break it held")
         for row in found["attempts"]:
-            print(
-                f"  {'held  ' if row['held'] else 'BROKEN'}  {row['name']}{': ' + row['detail'] if row['detail'] else ''}"
-            )
+            detail = f": {row['detail']}" if row["detail"] else ""
+            print(f"  {'held  ' if row['held'] else 'BROKEN'}  {row['name']}{detail}")
     about = report["machine"]
     print(f"processor: {about['cpu']}, {about['threads']} threads")
     print(f"python {about['python']}, {', '.join(f'{name} {version}' for name, version in about['versions'].items())}")

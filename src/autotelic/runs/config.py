@@ -13,7 +13,7 @@ import enum
 import itertools
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -299,15 +299,23 @@ def _open_dict(base: DictConfig, key: str) -> bool:
 
 
 def _nearest_key(key: str, known: list[str]) -> str:
+    """The key most alike, and others only when they are as near: by the full name, else by its last part."""
     leaf = key.rpartition(".")[2]
-    by_leaf = [full for full in known if full.rpartition(".")[2] == leaf]
-    close = [*by_leaf, *get_close_matches(key, known, n=3, cutoff=0.6)]
+    close = [full for full in known if full.rpartition(".")[2] == leaf] or _most_alike(key, known)
     if not close:
         leaves = {full.rpartition(".")[2]: full for full in known}
-        close = [leaves[found] for found in get_close_matches(leaf, list(leaves), n=3, cutoff=0.6)]
+        close = [leaves[found] for found in _most_alike(leaf, list(leaves))]
     if close:
-        return f"did you mean {' or '.join(dict.fromkeys(close[:3]))}?"
+        return f"did you mean {' or '.join(close[:3])}?"
     return f"known keys: {', '.join(full for full in known if '.' not in full)}"
+
+
+def _most_alike(word: str, known: list[str]) -> list[str]:
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, other, word).ratio()
+
+    close = get_close_matches(word, known, n=3, cutoff=0.6)
+    return [found for found in close if likeness(found) > likeness(close[0]) - 0.05]
 
 
 def _check_values(base: DictConfig, data: Mapping[str, Any], where: str) -> None:

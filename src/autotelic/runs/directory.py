@@ -71,10 +71,12 @@ class Run:
     ) -> Run:
         """Makes a new run under `root`; without a name one is made up. A name that exists is refused."""
         root = Path(root)
+        if name:
+            _checked_name(name)
         with named_errors(root):
             root.mkdir(parents=True, exist_ok=True)
         for _ in range(100):
-            chosen = _checked_name(name) if name else automatic_name(root, verb, subject)
+            chosen = name or automatic_name(root, verb, subject)
             try:
                 return cls._create(root / chosen, config, {"verb": verb, "seed": seed})
             except FileExistsError:
@@ -194,9 +196,7 @@ class Run:
             self.metrics.add_sink(TensorBoard(self.path / "tensorboard", first_step))
         if config.wandb != "off":
             identity = str(self.meta.get("id", self.name))
-            self.metrics.add_sink(
-                WeightsAndBiases(self.directory("wandb"), config.wandb, config.project, self.name, identity)
-            )
+            self.metrics.add_sink(WeightsAndBiases(self.path, config.wandb, config.project, self.name, identity))
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """The headline figures, small and stable: what scripts read."""

@@ -62,15 +62,20 @@ class WeightsAndBiases:
 
     def __init__(self, directory: Path, mode: str, project: str, name: str, identity: str) -> None:
         wandb = optional("wandb", f"log.wandb={mode}")
-        self._run = wandb.init(
-            project=project, name=name, id=identity, dir=str(directory), mode=mode, resume="allow", reinit=True
-        )
+        # Its own output would tear the progress display, and it must not take over ours.
+        settings = wandb.Settings(silent=True, console="off")
+        where = {"project": project, "name": name, "id": identity, "dir": str(directory)}
+        try:
+            self._run = wandb.init(**where, mode=mode, resume="allow", settings=settings)
+        except wandb.Error as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"log.wandb={mode}: {reason} (log.wandb=offline needs no account)") from error
 
     def write(self, step: int, figures: Mapping[str, Value]) -> None:
         self._run.log({name: value for name, value in figures.items() if value is not None}, step=step)
 
     def close(self) -> None:
-        self._run.finish(quiet=True)
+        self._run.finish()
 
 
 def _plain(name: str, value: Any) -> Value:

@@ -1,0 +1,175 @@
+"""A small world and player in a package of their own, found by entry point, and the command line run on them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+PACKAGE = '''
+import os, time
+from dataclasses import dataclass
+
+from autotelic.play.player import Player, Sample
+from autotelic.worlds.base import Kind, Rejection, Task, Verdict, World, content_address
+
+
+class Add(Kind):
+    name = "add"
+
+
+class Sums(World):
+    """Tasks are sums. The environment can make it a world of another version, or one that judges otherwise."""
+
+    name = "sums"
+    kinds = {"add": Add()}
+
+    @dataclass
+    class Config:
+        largest: int = 1000
+
+    def __init__(self, config):
+        self.config = config
+        self.version = os.environ.get("SUMS_VERSION", "sums-1")
+        self.offset = int(os.environ.get("SUMS_OFFSET", "0"))
+        self.suite = [self.task(n, n) for n in range(20)]
+
+    def task(self, a, b):
+        return Task(content_address("sums", a, b), "sums", "add", {"a": a, "b": b}, {"depth": 1.0})
+
+    def seeds(self):
+        return [self.task(0, 0)]
+
+    def admit(self, proposals, seed):
+        results = []
+        for proposal in proposals:
+            a, b = map(int, proposal.text.split("+"))
+            large = max(a, b) > self.config.largest
+            results.append(Rejection("add", "large", "too large") if large else self.task(a, b))
+        return results
+
+    def judge(self, pairs, seed):
+        verdicts = []
+        for task, answer in pairs:
+            solved = int(answer.text) == task.spec["a"] + task.spec["b"] + self.offset
+            outcome = "correct" if solved else "wrong"
+            verdicts.append(Verdict(solved, outcome, float(solved), version=self.version, seed=seed))
+        return verdicts
+
+
+class Counter(Player):
+    """Proposes random sums, answers right half the time, and remembers how often it learned."""
+
+    name = "counter"
+
+    @dataclass
+    class Config:
+        delay: float = 0.0
+
+    def __init__(self, config, world):
+        super().__init__(config, world)
+        self.learned = 0
+
+    def propose(self, requests, rng):
+        time.sleep(self.config.delay)
+        return [Sample("propose", r.kind, f"{rng.integers(1100)}+{rng.integers(1100)}") for r in requests]
+
+    def attempt(self, tasks, n, rng):
+        return [
+            Sample("solve", t.kind, str(t.spec["a"] + t.spec["b"] + int(rng.integers(2))), task=t.id)
+            for t in tasks
+            for _ in range(n)
+        ]
+
+    def learn(self, graded):
+        self.learned += 1
+        return {"learned": float(self.learned)}
+
+    def state(self):
+        return {"learned": self.learned}
+
+    def load_state(self, state):
+        self.learned = state["learned"]
+'''
+
+ENTRY_POINTS = "[autotelic.worlds]\nsums = toy_package:Sums\n[autotelic.players]\ncounter = toy_package:Counter\n"
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    def complaint(self) -> str:
+        """The one line of a mistake."""
+        assert self.code == 2, self
+        assert len(self.err.splitlines()) == 1, self.err
+        assert self.err.startswith("autotelic: ")
+        return self.err.strip()
+
+
+@dataclass
+class Command:
+    """`autotelic` as a user runs it: a process of its own, in a directory of its own."""
+
+    cwd: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "autotelic.cli", *arguments],
+            cwd=self.cwd,
+            env={**os.environ, **self.env, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *arguments: str, **env: str) -> Done:
+        with self.start(*arguments, **env) as process:
+            out, err = process.communicate(timeout=100)
+        return Done(process.returncode, out, err)
+
+    def play(self, *arguments: str) -> Done:
+        return self("play", "world=sums", "player=counter", "loop.batch=2", "loop.attempts=2", *arguments)
+
+    def start_slow(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        """A run of many slow steps, once it has taken the first few."""
+        process = self.start(
+            *("play", "world=sums", "player=counter", "loop.batch=2", "loop.attempts=2", "loop.seeding=1"),
+            *("player.delay=0.02", "checkpoint.every=3", "steps=100000", f"run={name}", *arguments),
+        )
+        metrics = self.cwd / "runs" / name / "metrics.jsonl"
+        self.until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 5, process)
+        return process
+
+    def until(self, condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def autotelic(tmp_path: Path) -> Command:
+    package = tmp_path / "package"
+    info = package / "toy_package-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "toy_package.py").write_text(PACKAGE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    cwd = tmp_path / "cwd"
+    cwd.mkdir()
+    return Command(cwd, {"PYTHONPATH": str(package), "COLUMNS": "200", "TERM": "dumb"})
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def stop_signal(request: pytest.FixtureRequest) -> signal.Signals:
+    return request.param
