@@ -222,6 +222,7 @@ def settle(control):
     ):
         resource.setrlimit(limit, (value, value))
     os.environ.clear()
+    os.chdir("/")  # where the host stands is not for the jobs to know
     return moved
 
 
