@@ -37,8 +37,8 @@ ARGUMENTS = values.encode((3,))
 def programs(count: int) -> list[str]:
     """Small, all different, of the size a proposer writes."""
     return [
-        f"def f(x):\n    y = x * {i % 97} + {i}\n    z = [y, y + 1]\n    for k in range(3):\n        z.append(z[-1] + k)\n"
-        "    return sum(z)\n"
+        f"def f(x):\n    y = x * {i % 97} + {i}\n    z = [y, y + 1]\n"
+        "    for k in range(3):\n        z.append(z[-1] + k)\n    return sum(z)\n"
         for i in range(count)
     ]
 
@@ -119,7 +119,8 @@ class ForkServer:
             index, text = next(waiting, (-1, ""))
             if index >= 0:
                 data = text.encode()
-                assert server.stdin is not None and server.stdout is not None
+                assert server.stdin is not None
+                assert server.stdout is not None
                 server.stdin.write(struct.pack("=I", len(data)) + data)
                 busy[server.stdout.fileno()] = (server, index)
 

@@ -5,12 +5,16 @@ Each check exercises a part the way the loop does and raises AssertionError with
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from autotelic.play.archive import Archive
 from autotelic.play.player import Player, Sample
+from autotelic.runs.directory import Run
 from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task, Verdict, World
 
 
@@ -91,3 +95,20 @@ def check_player(player: Player, requests: Sequence[Request], tasks: Sequence[Ta
 
 def _texts(samples: Sequence[Sample]) -> list[str]:
     return [sample.text for sample in samples]
+
+
+def run_digest(path: str | Path) -> str:
+    """One hash over all that a self-play run holds, except timings: equal for a resumed and an uninterrupted run."""
+    with Run.open(path, readonly=True) as run, Archive.open(run.archive, readonly=True) as archive:
+        step, state = run.checkpoints.load()
+        figures = [
+            {name: value for name, value in line.items() if not name.startswith("time/")} for line in run.metrics.read()
+        ]
+        plain = {name: value for name, value in state.items() if name != "timings"}
+        parts = [archive.digest(), figures, step, json.dumps(plain, sort_keys=True, default=_array_digest)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _array_digest(value: object) -> str:
+    array = np.asarray(value)
+    return hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).hexdigest()

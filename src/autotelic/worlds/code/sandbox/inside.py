@@ -11,6 +11,7 @@ only.
 """
 
 import builtins
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -30,6 +31,7 @@ FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
 CONTROL_PACKET = 4096
+GATHER = 0.002  # seconds to wait for more ends to report
 MAX_FORKS = 64  # descriptors one control packet may carry
 JOB_FD = 3
 FIRST_FREE = 10  # descriptors of the server itself start here
@@ -244,6 +246,7 @@ def prepare(settings):
     # The same numbers on every start: a program that draws some is caught by the other servers' differing ones.
     sys.modules["random"].seed(settings["hash_seed"])
     wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_read, False)
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -261,9 +264,11 @@ def attend(control, wake_read, confinement):
     while True:
         ready, _, _ = select.select([control, wake_read], [], [])
         try:
-            if wake_read in ready:
-                os.read(wake_read, 4096)
-                reap(control, running)
+            if control not in ready:
+                # A child has ended. Others are about to: their ends are reported together, unless an order comes.
+                ready, _, _ = select.select([control], [], [], GATHER)
+            drain(wake_read)
+            reap(control, running)
             if control not in ready:
                 continue
             message, descriptors, _, _ = socket.recv_fds(control, CONTROL_PACKET, MAX_FORKS)
@@ -295,13 +300,22 @@ def obey(message, descriptors, running, confinement):
             running[pid] = identity
 
 
+def drain(descriptor):
+    with contextlib.suppress(BlockingIOError):
+        os.read(descriptor, 4096)
+
+
 def reap(control, running):
+    """Reports the children that have ended, many in one packet."""
+    notices = []
     while running:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == 0:
-            return
+            break
         milliseconds = int((usage.ru_utime + usage.ru_stime) * 1000)
-        control.send(NOTICE.pack(running.pop(pid), status, milliseconds))
+        notices.append(NOTICE.pack(running.pop(pid), status, milliseconds))
+    if notices:
+        control.send(b"".join(notices))
 
 
 def readable(settings):

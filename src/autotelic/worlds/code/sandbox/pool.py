@@ -30,6 +30,7 @@ _FORK = struct.Struct("=III")
 _NOTICE = struct.Struct("=IiI")
 _LENGTH = struct.Struct("=I")
 _START_TIMEOUT = 60.0
+_MAX_ENDING = 32  # children that have said all and whose end is not yet reported
 _CONTROL_TIMEOUT = 10  # seconds: a server that takes no order for this long is as good as dead
 _KILL_TIMEOUT = 5.0  # seconds from the order to kill a child to the news of its end; later its server is given up
 _GONE = (BrokenPipeError, ConnectionResetError)
@@ -42,7 +43,7 @@ class SandboxConfig:
     backend: str = "sandlock"  # sandlock, bubblewrap or docker; never another than the one named
     servers: int = 0  # warm servers, each with a hash seed of its own; 0: one a core, at least 4
     lanes: int = 0  # jobs that run at once; 0: one a core
-    ahead: int = 2  # children forked ahead in each server
+    ahead: int = 8  # children that a server forks ahead at a time
     image: str = "python:3.11-slim"  # docker only
     limits: Limits = field(default_factory=Limits)
 
@@ -58,7 +59,19 @@ class RemoteError(Exception):
 class _Child:
     """The host's view of one job's process: its socket, what it has said so far, and how it ended."""
 
-    __slots__ = ("bound", "buffer", "channel", "cpu", "deadline", "identity", "killed", "server", "status", "used")
+    __slots__ = (
+        "bound",
+        "buffer",
+        "channel",
+        "cpu",
+        "deadline",
+        "identity",
+        "killed",
+        "server",
+        "silent",
+        "status",
+        "used",
+    )
 
     def __init__(self, server: _Server, identity: int, channel: socket.socket, limits: Limits) -> None:
         self.server = server
@@ -69,6 +82,7 @@ class _Child:
         self.bound = MAX_REASON  # bytes it may send
         self.deadline = float("inf")
         self.killed = ""  # what we killed it for
+        self.silent = False  # it has closed its end of the channel: it is ending
         self.status: int | None = None  # wait status, once it has ended
         self.used = 0  # milliseconds of processor time
 
@@ -174,12 +188,11 @@ class _Server:
         return born
 
     def take(self, ahead: int) -> _Child:
-        """A child that waits for a job, with `ahead` more on their way."""
+        """A child that waits for a job. More are ordered, several at a time, before the last of them is given away."""
         while self.ready and self.ready[0].status is not None:  # died waiting
             self.ready.popleft()
-        short = 1 + ahead - len(self.ready)
-        if short > 0:
-            self.ready += self.fork(short, self.limits)
+        if len(self.ready) <= ahead // 2:
+            self.ready += self.fork(1 + ahead - len(self.ready), self.limits)
         return self.ready.popleft()
 
     def notices(self) -> list[_Child]:
@@ -192,12 +205,12 @@ class _Server:
                 return ended
             except ConnectionResetError:
                 packet = b""
-            if len(packet) != _NOTICE.size:  # its last words, or none
+            if not packet or len(packet) % _NOTICE.size:  # its last words, or none
                 return ended + self.give_up(packet.decode(errors="replace"))
-            identity, status, used = _NOTICE.unpack(packet)
-            child = self.children.pop(identity)
-            child.status, child.used = status, used
-            ended.append(child)
+            for identity, status, used in _NOTICE.iter_unpack(packet):
+                child = self.children.pop(identity)
+                child.status, child.used = status, used
+                ended.append(child)
         return ended
 
     def give_up(self, last_words: str) -> list[_Child]:
@@ -246,13 +259,17 @@ class Sandbox:
     def run(self, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
         """Runs every job in a process of its own; one outcome an input, in the order of the jobs."""
         results: list[tuple[Outcome, ...]] = [()] * len(jobs)
-        waiting = deque(enumerate(jobs))
+        # Server by server: one that forks in a row does several orders and notices at a time.
+        waiting = deque(sorted(range(len(jobs)), key=lambda index: self._server_of(jobs[index])))
         running: dict[_Child, int] = {}
         try:
             while waiting or running:
-                while waiting and len(running) < self.lanes:
-                    index, job = waiting.popleft()
-                    running[self._start(job)] = index
+                # A child that is only ending keeps no lane; too many of those wait for their server.
+                busy = sum(not child.silent for child in running)
+                while waiting and busy < self.lanes and len(running) < self.lanes + _MAX_ENDING:
+                    index = waiting.popleft()
+                    running[self._start(jobs[index])] = index
+                    busy += 1
                 self._attend(running)
                 # Asked of each child, for a replaced server's first job may have met the end of others.
                 for child in [child for child in running if child.status is not None]:
@@ -290,9 +307,12 @@ class Sandbox:
         if probe.encoded != "1":
             raise UserError(f"sandbox: backend {self.config.backend} starts, but a first job ends in: {probe}")
 
-    def _start(self, job: Job) -> _Child:
+    def _server_of(self, job: Job) -> int:
         chosen = zlib.crc32(job.program.encode(errors="replace")) if job.server is None else job.server
-        child = self._servers[chosen % self.servers].take(self.config.ahead)
+        return chosen % self.servers
+
+    def _start(self, job: Job) -> _Child:
+        child = self._servers[self._server_of(job)].take(self.config.ahead)
         limits = self.config.limits
         child.bound = len(job.inputs) * (limits.output + MAX_REASON)
         child.deadline = time.monotonic() + limits.wall
@@ -311,6 +331,7 @@ class Sandbox:
             if isinstance(watched, _Server):
                 ended += watched.notices()
             elif watched is not None and not watched.read():
+                watched.silent = True
                 self._forget(watched, close=False)  # its notice is on the way
         now = time.monotonic()
         for child in running:
