@@ -42,6 +42,19 @@ def test_stopping_a_worker_stops_what_it_started():
     assert worker not in workers.live()
 
 
+def test_what_an_ended_worker_left_behind_is_stopped_too():
+    program = (
+        "import os, time\nchild = os.fork()\nif child:\n    print(child, flush=True)\n    os._exit(0)\ntime.sleep(60)"
+    )
+    worker = workers.start([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    child = int(worker.stdout.readline())
+    assert workers.wait(worker, 30) == 0
+    assert alive(child)
+    workers.stop(worker)
+    assert eventually(lambda: not alive(child))
+
+
 def test_a_patient_stop_lets_a_worker_finish():
     program = (
         "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint(1, flush=True)\ntime.sleep(60)"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from autotelic import registry
 from autotelic.cli.arguments import figure, print_table
 from autotelic.errors import UserError
@@ -17,7 +19,7 @@ from autotelic.play.player import Player
 from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
 from autotelic.runs.progress import Display, stderr_console
-from autotelic.runs.workers import graceful_stop
+from autotelic.runs.workers import Stop, graceful_stop
 from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
@@ -125,39 +127,40 @@ def _measure(loop: Loop, when: str) -> None:
 def play(directory: Run, config: PlayConfig) -> int:
     """Plays from the last checkpoint, or the beginning, to the nearer bound. Returns the exit code."""
     console = stderr_console()
-    with open_loop(directory, config) as loop:
+
+    def say(line: str) -> None:
+        console.print(line, markup=False)
+
+    with open_loop(directory, config) as loop, graceful_stop(say) as stop:
         directory.log_to(config.log, loop.step + 1)
-        display = Display(
-            "play",
-            config.steps,
-            done=max(loop.step, 0),
-            minutes=None if config.minutes is None else config.minutes - loop.seconds / 60,
-            results=str(directory.path),
-            console=console,
-        )
-        with graceful_stop(display.say) as stop, display:
-            if config.evaluate and loop.step < 0:
-                display.say("measuring held-out accuracy before learning")
-                _measure(loop, "before")
-            while not stop.requested and not _bound_reached(loop, config):
-                figures = loop.run_step()
-                display.update(max(loop.step, 0), _shown(figures))
-            finished = _bound_reached(loop, config)
-            if config.evaluate and finished:
-                display.say("measuring held-out accuracy after learning")
-                _measure(loop, "after")
+        if config.evaluate and loop.step < 0:
+            say("measuring held-out accuracy before learning")
+            _measure(loop, "before")
+        _advance(loop, directory, config, stop, console)
+        finished = _bound_reached(loop, config)
         if loop.step >= 0:
             loop.save_checkpoint()
+        if config.evaluate and finished:
+            say("measuring held-out accuracy after learning")
+            _measure(loop, "after")
         result = loop.result(finished)
         directory.write_result(result)
     if not finished:
-        console.print(
-            f"stopped after step {result['steps']}; go on with: autotelic resume {directory.path}", markup=False
-        )
+        say(f"stopped after step {result['steps']}; go on with: autotelic resume {directory.path}")
         return stop.exit_code
     show(result)
-    console.print(f"results: {directory.path}", markup=False)
+    say(f"results: {directory.path}")
     return 0
+
+
+def _advance(loop: Loop, directory: Run, config: PlayConfig, stop: Stop, console: Console) -> None:
+    """Steps until a bound is reached or the user asks to stop."""
+    left = None if config.minutes is None else config.minutes - loop.seconds / 60
+    where = str(directory.path)
+    with Display("play", config.steps, done=max(loop.step, 0), minutes=left, results=where, console=console) as display:
+        while not stop.requested and not _bound_reached(loop, config):
+            figures = loop.run_step()
+            display.update(loop.step, _shown(figures))
 
 
 def _bound_reached(loop: Loop, config: PlayConfig) -> bool:

@@ -15,6 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -81,8 +82,7 @@ def stop(worker: subprocess.Popen[Any], *, patience: float = 0.0) -> int:
         _signal_group(worker.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             worker.wait(patience)
-    # Signalled before the leader is reaped, or after while members remain: the group's id stays taken either way.
-    _signal_group(worker.pid, signal.SIGKILL)
+    _kill_group(worker)
     code = worker.wait()
     with _guard:
         _live.pop(worker.pid, None)
@@ -108,7 +108,7 @@ def live() -> list[subprocess.Popen[Any]]:
 
 def stop_all() -> None:
     for worker in live():
-        _signal_group(worker.pid, signal.SIGKILL)
+        _kill_group(worker)
     for worker in live():
         stop(worker)
 
@@ -147,6 +147,25 @@ def follow_lifeline() -> None:
 def _signal_group(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def _kill_group(worker: subprocess.Popen[Any]) -> None:
+    """Until the worker is reaped its number is its own. After that the number may be anybody's, unless members of its
+    session remain: only then is it signalled."""
+    if worker.returncode is None or _session_members(worker.pid):
+        _signal_group(worker.pid, signal.SIGKILL)
+
+
+def _session_members(session: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended while we looked
+        if int(fields[3]) == session:
+            found.append(int(entry.parent.name))
+    return found
 
 
 def _forget_in_fork() -> None:
@@ -203,6 +222,8 @@ def graceful_stop(announce: Callable[[str], None] | None = None) -> Iterator[Sto
 
 def exit_on_sigterm() -> None:
     """Makes SIGTERM end this process the orderly way, so that workers are stopped; for the command line's start."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread may say what a signal does
 
     def handle(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
