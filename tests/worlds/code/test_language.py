@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from autotelic.worlds.code import language, programs
+from autotelic.worlds.code import inference, language, programs
 from autotelic.worlds.code.sandbox import Job, values
 
 TOKENS = re.compile(
@@ -41,8 +41,8 @@ def test_programs_are_varied(written):
 
 def test_inferred_types_are_those_of_the_generator(written):
     for _, program in written:
-        assert language.output_type(program.program, program.takes) == program.gives, program.program
-        assert program.takes in language.input_types(program.program, program.gives)
+        assert inference.output_type(program.program, program.takes) == program.gives, program.program
+        assert program.takes in inference.input_types(program.program, program.gives)
 
 
 def test_random_programs_run_small_and_depend_on_their_input(written, sandbox):
@@ -79,8 +79,10 @@ def test_the_same_generator_state_writes_the_same_program():
 
 
 def test_types_outside_the_language_are_unknown():
-    assert language.output_type("def f(x):\n    return {x}", "int") is None
-    assert language.output_type("not python", "int") is None
-    assert language.output_type("def f(x):\n    return x + [1]", "int") is None
+    assert inference.output_type("def f(x):\n    return {x}", "int") is None
+    assert inference.output_type("not python", "int") is None
+    assert inference.output_type("def f(x):\n    return x + [1]", "int") is None
+    assert inference.output_type("def f(x):\n    return max(x, 3)", "list") is None
+    assert inference.output_type("def f(x):\n    return x < 3", "str") is None
     assert language.type_of(["a"]) is None
     assert language.type_of(1.5) is None

@@ -8,7 +8,7 @@ import pytest
 from autotelic.errors import UserError
 from autotelic.worlds.base import Answer, Proposal
 from autotelic.worlds.code import suite
-from autotelic.worlds.code.kinds.base import answer_text
+from autotelic.worlds.code.kinds.base import answer_text, arguments_of, show_arguments, show_value
 from autotelic.worlds.code.sandbox import values
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
@@ -42,10 +42,10 @@ def test_no_task_is_constant_or_the_identity(world):
         if task.kind == "induction":
             outputs, inputs = task.spec["outputs"], task.spec["inputs"]
             assert len(set(outputs)) > 1
-            arguments = [values.encode(values.decode(given)[0]) for given in inputs]
+            arguments = [values.encode(arguments_of(given)[0]) for given in inputs]
             assert arguments != outputs
         else:
-            assert values.encode(values.decode(task.spec["input"])[0]) != task.spec["output"]
+            assert values.encode(arguments_of(task.spec["input"])[0]) != task.spec["output"]
 
 
 def test_the_gold_answers_of_the_suite_are_right(world):
@@ -55,15 +55,15 @@ def test_the_gold_answers_of_the_suite_are_right(world):
         if task.kind == "induction":
             body = task.spec["program"]
         else:
-            value = values.decode(task.spec[answers[task.kind]])
-            body = repr(value) if task.kind == "deduction" else repr(value[0])
+            encoded = task.spec[answers[task.kind]]
+            body = show_value(encoded) if task.kind == "deduction" else show_arguments(encoded)
         pairs.append((task, Answer(answer_text(body))))
     assert all(verdict.solved for verdict in world.judge(pairs, 5))
 
 
 def test_a_suite_task_proposed_is_rejected_as_heldout(world):
     task = world.suite[0]
-    text = world.kinds["deduction"].compose(task.spec["program"], [values.decode(task.spec["input"])])
+    text = world.kinds["deduction"].compose(task.spec["program"], [arguments_of(task.spec["input"])])
     (result,) = world.admit([Proposal("deduction", text)], 1)
     assert getattr(result, "outcome", "task") == "heldout"
 

@@ -10,8 +10,8 @@ import numpy as np
 from autotelic.errors import UserError
 from autotelic.play.player import Player, Sample
 from autotelic.worlds.base import Request, Task
-from autotelic.worlds.code import language, literals
-from autotelic.worlds.code.kinds.base import answer_text
+from autotelic.worlds.code import inference, language, literals
+from autotelic.worlds.code.kinds.base import answer_text, arguments_of
 from autotelic.worlds.code.sandbox import values
 from autotelic.worlds.code.world import CodeWorld
 
@@ -64,11 +64,11 @@ class GrammarPlayer(Player):
         spec = task.spec
         if task.kind == "deduction":
             takes = argument_type(spec["input"])
-            gives = language.output_type(spec["program"], takes) if takes else None
+            gives = inference.output_type(spec["program"], takes) if takes else None
             return literals.render(language.random_value(rng, gives or _any_type(rng)))
         if task.kind == "abduction":
             gives = language.type_of(values.decode(spec["output"]))
-            fitting = language.input_types(spec["program"], gives or "")
+            fitting = inference.input_types(spec["program"], gives or "")
             takes = fitting[int(rng.integers(len(fitting)))]
             return literals.render_items(language.random_input(rng, takes))
         if task.kind == "induction":  # from the first pair, which is shown
@@ -84,7 +84,7 @@ def first_input(task: Task) -> str:
 
 def argument_type(encoded: str) -> str | None:
     """The type of a call's only argument; None if it has more, or one that the language does not know."""
-    arguments = values.decode(encoded)
+    arguments = arguments_of(encoded)
     return language.type_of(arguments[0]) if len(arguments) == 1 else None
 
 

@@ -21,7 +21,7 @@ from autotelic.errors import UserError
 from autotelic.runs.files import named_errors, write_atomic
 from autotelic.worlds.base import Rejection, Task, content_address
 from autotelic.worlds.code import language, literals, programs
-from autotelic.worlds.code.kinds.base import Draft, RefusedError, read_arguments, read_program
+from autotelic.worlds.code.kinds.base import Draft, RefusedError, arguments_of, read_arguments, read_program
 from autotelic.worlds.code.sandbox import Job, Outcome, values
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Seen:
         self.program = program
         self.inputs = tuple(inputs)
         self.outputs = [outcome.encoded or "" for outcome in outcomes]
-        self.arguments = [values.encode(values.decode(given)[0]) for given in inputs]
+        self.arguments = [values.encode(arguments_of(given)[0]) for given in inputs]
         self.ok = all(outcome.ok for outcome in outcomes)
 
     @property

@@ -175,8 +175,14 @@ def fence(label: str, body: str) -> str:
     return f"```{label}\n{body}\n```"
 
 
+def arguments_of(encoded: str) -> tuple[Any, ...]:
+    """The arguments that an input's canonical text stands for."""
+    arguments: Any = values.decode(encoded)
+    return arguments
+
+
 def show_arguments(encoded: str) -> str:
-    return literals.render_items(values.decode(encoded))
+    return literals.render_items(arguments_of(encoded))
 
 
 def show_value(encoded: str) -> str:
