@@ -63,7 +63,7 @@ class Outcome:
     def value(self) -> Any:
         if self.encoded is None:
             raise ValueError(f"no value: the outcome is {self.kind} {self.detail}")
-        return values.decode(self.encoded, max_bytes=len(self.encoded))
+        return values.decode(self.encoded, max_bytes=values.MAX_BYTES + 2 * len(self.encoded))
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.kind, self.detail, self.message) if part)
