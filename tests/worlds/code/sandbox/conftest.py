@@ -1,0 +1,122 @@
+"""One pool a backend for the whole corpus, and what must be true of it after every attempt on it."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig, backends, values
+
+LIMITS = Limits(cpu=1, wall=2.0, memory=128, output=1 << 18)
+# Processes below the one we started that are no job: the server, where the backend keeps it under others.
+KEEPERS = {"sandlock": 0, "bubblewrap": 2}
+
+
+@pytest.fixture(scope="session", params=backends.NAMES)
+def backend(request: pytest.FixtureRequest) -> str:
+    reason = backends.missing(request.param)
+    if reason:
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def pool(backend: str) -> Iterator[Sandbox]:
+    with Sandbox(SandboxConfig(backend=backend, servers=2, limits=LIMITS)) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def own_pool(backend: str) -> Iterator[Sandbox]:
+    """For tests that break servers."""
+    with Sandbox(SandboxConfig(backend=backend, servers=2, limits=LIMITS)) as sandbox:
+        yield sandbox
+
+
+def parents() -> dict[int, int]:
+    """Every process that runs here and its parent, without zombies."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue  # ended meanwhile
+            if state != "Z":
+                found[int(folder.name)] = int(parent)
+    return found
+
+
+def below(pid: int) -> list[int]:
+    table = parents()
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in table.items() if parent == one]
+    return found[1:]
+
+
+@pytest.fixture(scope="session")
+def descendants() -> Callable[[int], list[int]]:
+    return below
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., bool]:
+    return wait_until
+
+
+def one_job(sandbox: Sandbox, program: str, *args: Any, server: int | None = None) -> Outcome:
+    return sandbox.run([Job(program, (values.encode(args),), server=server)])[0][0]
+
+
+def no_stray_process(sandbox: Sandbox) -> bool:
+    keepers = KEEPERS.get(sandbox.config.backend)
+    if keepers is None:
+        return True  # docker: the processes are the daemon's
+    return all(len(below(server.process.pid)) == keepers + len(server.ready) for server in sandbox._servers)
+
+
+def check_health(sandbox: Sandbox) -> None:
+    for index in range(sandbox.servers):
+        outcome = one_job(sandbox, "def f(a):\n    return sum([a, len('xy')]), sorted({3: 1, 2: 1})", 40, server=index)
+        assert outcome == Outcome("ok", encoded='["t",42,["l",2,3]]')
+    assert wait_until(lambda: no_stray_process(sandbox)), "a process outlived its job"
+
+
+@pytest.fixture
+def attempt(pool: Sandbox) -> Iterator[Callable[..., Outcome]]:
+    """Runs a program in the shared pool; afterwards the pool must be as good as new, with the very same servers."""
+    before = [server.process.pid for server in pool._servers]
+
+    def run(program: str, *args: Any, server: int | None = None) -> Outcome:
+        return one_job(pool, program, *args, server=server)
+
+    yield run
+    check_health(pool)
+    assert [server.process.pid for server in pool._servers] == before, "a server had to be replaced"
+
+
+@pytest.fixture(scope="session")
+def healthy() -> Callable[[Sandbox], None]:
+    return check_health
+
+
+@pytest.fixture(scope="session")
+def job() -> Callable[..., Outcome]:
+    return one_job
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault("AUTOTELIC_TEST_SECRET", "kept-from-every-job")
