@@ -1,0 +1,356 @@
+"""The loop on a world small enough to check by hand: tasks are pairs of numbers, answers their sums."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotelic.play.archive import Archive, ArchiveConfig
+from autotelic.play.loop import Loop, LoopConfig
+from autotelic.play.player import Player, Sample
+from autotelic.runs.checkpoints import CheckpointConfig
+from autotelic.runs.directory import Run
+from autotelic.testing import check_player, check_world, run_digest
+from autotelic.worlds.base import Answer, Kind, Proposal, Rejection, Request, Task, Verdict, World, content_address
+
+
+class SumKind(Kind):
+    name = "sum"
+
+    def propose_prompt(self, request: Request) -> str:
+        return f"Two numbers, unlike {[dict(task.spec) for task in request.references]}."
+
+    def solve_prompt(self, task: Task) -> str:
+        return f"{task.spec['a']} + {task.spec['b']} = ?"
+
+
+class MoreKind(SumKind):
+    name = "more"
+    builds_on = ("sum",)
+
+
+def make_task(a: int, b: int, kind: str = "sum") -> Task:
+    return Task(content_address(kind, a, b), "sums", kind, {"a": a, "b": b}, {"depth": float(a)})
+
+
+class SumWorld(World):
+    name = "sums"
+    version = "sums-1"
+
+    def __init__(self) -> None:
+        self.kinds = {"sum": SumKind(), "more": MoreKind()}
+        self.unsound: set[str] = set()
+
+    def seeds(self) -> list[Task]:
+        return [make_task(0, 0), make_task(0, 0, "more")]
+
+    def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
+        return [self._admit(proposal) for proposal in proposals]
+
+    def _admit(self, proposal: Proposal) -> Task | Rejection:
+        words = proposal.text.split()
+        if len(words) != 2 or not all(word.isdigit() for word in words):
+            return Rejection(proposal.kind, "format", "two numbers are wanted")
+        if words[0] == "13":
+            return Rejection(proposal.kind, "forbidden", "13 is unlucky")
+        return make_task(int(words[0]), int(words[1]), proposal.kind)
+
+    def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+        return [self._judge(task, answer, seed) for task, answer in pairs]
+
+    def _judge(self, task: Task, answer: Answer, seed: int) -> Verdict:
+        def verdict(solved: bool, outcome: str) -> Verdict:
+            return Verdict(solved, outcome, float(solved), version=self.version, seed=seed)
+
+        if task.id in self.unsound:
+            return verdict(False, "nondeterministic")
+        if answer.text == "slow":
+            return verdict(False, "limit")
+        if not answer.text.lstrip("-").isdigit():
+            return verdict(False, "format")
+        right = int(answer.text) == task.spec["a"] + task.spec["b"]
+        return verdict(right, "correct" if right else "wrong")
+
+
+@dataclass
+class Script(Player):
+    """Proposes numbers and answers with a given error; remembers what it was taught."""
+
+    name = "script"
+    error: int = 2  # answers are off by 0 … error - 1
+    proposals: Sequence[str] = ()
+    answers: Sequence[str] = ()
+    claim: bool | None = None
+    taught: list[list[tuple[Sample, float]]] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
+
+    def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
+        self.asked += requests
+        texts = [
+            self.proposals[at] if at < len(self.proposals) else f"{rng.integers(1, 12)} {rng.integers(0, 1000)}"
+            for at in range(len(requests))
+        ]
+        return [Sample("propose", request.kind, text) for request, text in zip(requests, texts, strict=True)]
+
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
+        samples = []
+        for task in tasks:
+            for turn in range(n):
+                right = task.spec["a"] + task.spec["b"] + int(rng.integers(0, self.error))
+                text = self.answers[turn % len(self.answers)] if self.answers else str(right)
+                samples.append(Sample("solve", task.kind, text, task=task.id, claim=self.claim))
+        return samples
+
+    def learn(self, graded: Sequence[tuple[Sample, float]]) -> dict[str, float]:
+        self.taught.append(list(graded))
+        return {"lessons": float(len(self.taught))}
+
+    def state(self) -> dict[str, object]:
+        return {"lessons": len(self.taught)}
+
+    def load_state(self, state: object) -> None:
+        self.taught = [[] for _ in range(state["lessons"])]  # type: ignore[index]
+
+    __hash__ = object.__hash__
+
+
+@pytest.fixture
+def make_loop(tmp_path: Path):
+    opened = []
+
+    def make(
+        player: Player | None = None,
+        solver: Player | None = None,
+        *,
+        name: str = "run",
+        seed: int = 0,
+        every: int = 2,
+        world: World | None = None,
+        **config: object,
+    ) -> Loop:
+        path = tmp_path / name
+        fresh = not path.exists()
+        run = Run.create(tmp_path, name, {}, verb="play", seed=seed) if fresh else Run.open(path)
+        archive = (Archive.create if fresh else Archive.open)(run.archive, ArchiveConfig(floor=1))
+        opened.extend((archive, run))
+        settings = LoopConfig(**{"batch": 3, "attempts": 4, "references": 2, "seeding": 2} | config)  # type: ignore[arg-type]
+        player = player or Script()
+        checkpoint = CheckpointConfig(every=every)
+        loop = Loop(
+            settings, run, world or SumWorld(), player, solver or player, archive, seed=seed, checkpoint=checkpoint
+        )
+        if not fresh:
+            loop.restore(*run.checkpoints.load())
+        return loop
+
+    yield make
+    for part in opened:
+        part.close()
+
+
+def close(loop: Loop) -> None:
+    loop.archive.close()
+    loop.directory.close()
+
+
+def test_the_small_world_passes_the_conformance_check():
+    proposals = [Proposal("sum", "1 2"), Proposal("more", "x"), Proposal("sum", "13 1")]
+    check_world(SumWorld(), proposals, [Answer("3"), Answer("4"), Answer("slow")])
+
+
+def test_the_scripted_player_passes_the_conformance_check():
+    check_player(Script(), [Request("sum"), Request("more")], [make_task(1, 2), make_task(3, 4)])
+
+
+def test_step_zero_fills_every_kind_without_learning(make_loop):
+    player = Script()
+    loop = make_loop(player)
+    loop.run_step()
+    assert loop.step == 0
+    assert all(loop.archive.active(kind) >= 6 for kind in ("sum", "more"))
+    assert player.taught == []
+
+
+def test_step_zero_ends_when_the_proposer_has_nothing_to_offer(make_loop):
+    loop = make_loop(Script(proposals=["nonsense"] * 6))
+    loop.run_step()
+    assert loop.archive.active("sum") == 1  # the world's own seed
+
+
+def test_new_tasks_are_attempted_in_the_step_that_proposed_them(make_loop):
+    player = Script()
+    loop = make_loop(player)
+    loop.run(2)
+    new = {entry.task.id for entry in loop.archive.tasks(limit=1000) if entry.step == 1}
+    attempted = {sample.task for sample, _ in player.taught[-1] if sample.role == "solve"}
+    assert new
+    assert new <= attempted
+
+
+def test_a_batch_short_of_new_tasks_is_filled_up_from_the_archive(make_loop):
+    player = Script()
+    loop = make_loop(player)
+    loop.run_step()
+    player.proposals = ["nonsense"] * 6
+    loop.run_step()
+    solved = [sample for sample, _ in player.taught[-1] if sample.role == "solve"]
+    assert len(solved) == 2 * 3 * 4  # kinds, batch, attempts
+
+
+def test_all_attempts_that_measured_difficulty_are_learned_from(make_loop):
+    player = Script()
+    loop = make_loop(player)
+    loop.run(2)
+    roles = [sample.role for sample, _ in player.taught[0]]
+    assert roles.count("propose") == 6
+    assert roles.count("solve") == 24
+
+
+def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
+    loop = make_loop(Script(proposals=["5 5", "5 5"]), batch=2, seeding=1)
+    loop.run_step()
+    assert loop.became["sum/duplicate"] >= 1
+    assert len([entry for entry in loop.archive.tasks(kind="sum") if dict(entry.task.spec) == {"a": 5, "b": 5}]) == 1
+
+
+def test_a_proposer_earns_the_learnability_of_its_task_and_a_solver_its_answer(make_loop):
+    player = Script()
+    loop = make_loop(player, attempts=4)
+    loop.run_step()
+    player.proposals, player.answers = ["7 70", "nonsense", "13 1"], ["77", "0", "0", "x"]
+    loop.run_step()
+    earned = {sample.text: reward for sample, reward in player.taught[-1] if sample.role == "propose"}
+    assert earned["7 70"] == 0.75  # one of four attempts right
+    assert earned["nonsense"] == -1.0
+    assert earned["13 1"] == -0.5
+    answers = {sample.text: reward for sample, reward in player.taught[-1] if sample.task == make_task(7, 70).id}
+    assert answers == {"77": 1.0, "0": -0.5, "x": -1.0}
+
+
+def test_an_attempt_cut_by_a_time_limit_is_neither_learned_from_nor_counted(make_loop):
+    player = Script(answers=["slow", "slow", "slow", "0"])
+    loop = make_loop(player)
+    figures = loop.run(2)
+    assert all(sample.text != "slow" for sample, _ in player.taught[-1])
+    assert figures["solve/sum/evidence_share"] == 0.25
+    assert {(entry.attempts, entry.solved) for entry in loop.archive.tasks(limit=100) if entry.attempts} == {(1, 0)}
+
+
+def test_a_task_that_contradicts_itself_is_retired(make_loop):
+    world, player = SumWorld(), Script()
+    loop = make_loop(player, world=world)
+    loop.run_step()
+    player.proposals = ["nonsense"] * 6  # so that archived tasks are practised
+    doomed = {entry.task.id for entry in loop.archive.tasks(limit=100)}
+    world.unsound = doomed
+    loop.run(2)
+    retired = {entry.task.id: entry.retired_why for entry in loop.archive.tasks(active=False, limit=1000)}
+    assert retired
+    assert set(retired) <= doomed
+    assert set(retired.values()) == {"nondeterministic"}
+
+
+def test_two_players_learn_each_from_their_own_role(make_loop):
+    proposer, solver = Script(), Script()
+    loop = make_loop(proposer, solver)
+    loop.run(2)
+    assert {sample.role for sample, _ in proposer.taught[0]} == {"propose"}
+    assert {sample.role for sample, _ in solver.taught[0]} == {"solve"}
+
+
+def test_a_false_claim_of_success_is_entered_in_the_ledger_and_changes_nothing(make_loop):
+    loop = make_loop(Script(answers=["-1"], claim=True))
+    figures = loop.run(2)
+    assert figures["cheating/false_claims"] == 24
+    assert figures["solve/sum/solve_rate"] == 0
+    assert loop.result(True)["cheating"]["false_claims"] == 24
+
+
+def test_a_request_names_references_recent_tasks_and_what_became_of_proposals(make_loop):
+    player = Script()
+    loop = make_loop(player, difficulty=0.5, recent=3)
+    loop.run(2)
+    request = player.asked[-1]
+    assert len(request.references) == 2
+    assert len(request.recent) == 3
+    assert request.difficulty == 0.5
+    assert request.outcomes["admitted"] > 0
+    assert request.base is not None
+    assert request.base.kind == "sum"  # where kind `more` builds on
+
+
+def test_lineage_names_the_references_a_proposal_was_shown(make_loop):
+    player = Script()
+    loop = make_loop(player)
+    loop.run(2)
+    newest = max(entry.sample or 0 for entry in loop.archive.tasks(kind="sum", limit=1000))
+    shown = [target for relation, target in loop.archive.lineage(newest) if relation == "reference"]
+    assert shown
+    assert loop.archive.known(shown) == set(shown)
+
+
+def test_equal_seeds_give_equal_runs_and_another_seed_another(make_loop, tmp_path):
+    digests = []
+    for name, seed in (("one", 3), ("two", 3), ("three", 4)):
+        loop = make_loop(name=name, seed=seed)
+        loop.run(4)
+        close(loop)
+        digests.append(run_digest(tmp_path / name))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(make_loop, tmp_path):
+    whole = make_loop(name="whole")
+    whole.run(7)
+    close(whole)
+    cut = make_loop(name="cut")
+    for _ in range(5):  # the last checkpoint is of step 4; step 5 is begun below and lost
+        cut.run_step()
+    cut.run_step()
+    close(cut)
+    resumed = make_loop(name="cut")
+    assert resumed.step == 4
+    resumed.run(2)
+    close(resumed)
+    assert run_digest(tmp_path / "cut") == run_digest(tmp_path / "whole")
+
+
+def test_a_step_that_fails_leaves_no_trace_in_the_archive(make_loop):
+    class Broken(SumWorld):
+        def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+            raise RuntimeError("the simulator is gone")
+
+    loop = make_loop(world=Broken())
+    loop.run_step()
+    before = loop.archive.digest()
+    with pytest.raises(RuntimeError, match="gone"):
+        loop.run_step()
+    assert loop.archive.digest() == before
+    assert loop.step == 0
+
+
+def test_evaluation_reports_accuracy_by_kind_and_depth(make_loop):
+    loop = make_loop(Script(error=1))
+    suite = [make_task(a, b, kind) for kind in ("sum", "more") for a in (1, 2) for b in range(5)]
+    figures = loop.evaluate(suite)
+    assert figures["sum"] == {"accuracy": 1.0, "n": 10, "depth": {"1": 1.0, "2": 1.0}}
+
+
+def test_metrics_hold_one_flat_line_a_step(make_loop):
+    loop = make_loop()
+    loop.run(3)
+    lines = [json.loads(line) for line in (loop.directory.path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [0, 1, 2]
+    assert {"propose/sum/valid_share", "solve/sum/solve_rate", "time/judge"} <= lines[-1].keys()
+    assert all(isinstance(value, int | float) for value in lines[-1].values())
+
+
+@pytest.mark.parametrize("key", ["batch", "attempts"])
+def test_a_loop_without_tasks_or_attempts_is_refused(key):
+    with pytest.raises(ValueError, match=key):
+        LoopConfig(**{key: 0})
