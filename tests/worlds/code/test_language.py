@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,3 +87,11 @@ def test_types_outside_the_language_are_unknown():
     assert inference.output_type("def f(x):\n    return x < 3", "str") is None
     assert language.type_of(["a"]) is None
     assert language.type_of(1.5) is None
+
+
+def test_the_documented_depths_are_true():
+    page = (Path(__file__).parents[3] / "docs" / "language.md").read_text()
+    rows = re.findall(r"^\| `(return .*)` \| (\d) \|$", page, re.MULTILINE)
+    assert len(rows) >= 6
+    for body, depth in rows:
+        assert language.depth(f"def f(x):\n    {body}") == int(depth), body

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +132,10 @@ def test_a_missing_or_empty_file_is_one_line(world, tmp_path):
     for path in (tmp_path / "none.jsonl", write(tmp_path / "empty.jsonl", [""])):
         with pytest.raises(UserError, match=path.name):
             world.load_suite(path)
+
+
+def test_the_documented_lines_are_a_suite(world, tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "kinds.md").read_text()
+    lines = page.split("```jsonl\n")[1].split("```")[0]
+    tasks = world.load_suite(write(tmp_path / "docs.jsonl", lines.splitlines()))
+    assert [task.kind for task in tasks] == ["deduction", "abduction", "induction"]
