@@ -353,4 +353,4 @@ def test_metrics_hold_one_flat_line_a_step(make_loop):
 @pytest.mark.parametrize("key", ["batch", "attempts"])
 def test_a_loop_without_tasks_or_attempts_is_refused(key):
     with pytest.raises(ValueError, match=key):
-        LoopConfig(**{key: 0})
+        LoopConfig(**{key: 0})  # pyright: ignore[reportArgumentType]
