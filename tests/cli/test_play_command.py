@@ -23,6 +23,8 @@ def test_a_run_writes_its_directory_and_says_where(autotelic):
     run = autotelic.cwd / "runs" / "one"
     assert "runs/one" in done.err
     assert "held out" in done.out
+    assert "runs/one/report.html" in done.out
+    assert (run / "report.html").is_file()
     assert yaml.safe_load((run / "config.yaml").read_text())["world"]["name"] == "sums"
     figures = result(run)
     assert (figures["verb"], figures["seed"], figures["steps"], figures["finished"]) == ("play", 3, 4, True)

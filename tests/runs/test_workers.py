@@ -29,13 +29,21 @@ def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
     return False
 
 
-WITH_CHILD = "import os, time\nprint(os.fork(), flush=True)\ntime.sleep(60)"
+WITH_CHILD = """
+import os, sys, time
+child = os.fork()
+if child:
+    print(child, flush=True)
+    if sys.argv[1] == "end":
+        os._exit(0)
+time.sleep(60)
+"""
 
 
 def test_stopping_a_worker_stops_what_it_started():
-    worker = workers.start([sys.executable, "-c", WITH_CHILD], stdout=subprocess.PIPE)
+    worker = workers.start([sys.executable, "-c", WITH_CHILD, "stay"], stdout=subprocess.PIPE)
     assert worker.stdout is not None
-    child = max(int(worker.stdout.readline()), int(worker.stdout.readline()))
+    child = int(worker.stdout.readline())
     assert alive(child)
     assert workers.stop(worker) == -signal.SIGKILL
     assert eventually(lambda: not alive(child))
@@ -43,10 +51,7 @@ def test_stopping_a_worker_stops_what_it_started():
 
 
 def test_what_an_ended_worker_left_behind_is_stopped_too():
-    program = (
-        "import os, time\nchild = os.fork()\nif child:\n    print(child, flush=True)\n    os._exit(0)\ntime.sleep(60)"
-    )
-    worker = workers.start([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    worker = workers.start([sys.executable, "-c", WITH_CHILD, "end"], stdout=subprocess.PIPE)
     assert worker.stdout is not None
     child = int(worker.stdout.readline())
     assert workers.wait(worker, 30) == 0

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from autotelic import registry
-from autotelic.cli.arguments import figure, print_table
 from autotelic.errors import UserError
 from autotelic.play.archive import Archive
 from autotelic.play.loop import Loop
@@ -20,6 +19,8 @@ from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
 from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import Stop, graceful_stop
+from autotelic.show.report import write_report
+from autotelic.show.summary import summary_table
 from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
@@ -145,11 +146,11 @@ def play(directory: Run, config: PlayConfig) -> int:
             _measure(loop, "after")
         result = loop.result(finished)
         directory.write_result(result)
+    write_report(directory.path)
     if not finished:
         say(f"stopped after step {result['steps']}; go on with: autotelic resume {directory.path}")
         return stop.exit_code
-    show(result)
-    say(f"results: {directory.path}")
+    Console(highlight=False).print(summary_table(directory))
     return 0
 
 
@@ -175,20 +176,3 @@ def _shown(figures: Mapping[str, float]) -> dict[str, float]:
         if values:
             shown[name] = sum(values) / len(values)
     return shown
-
-
-def show(result: Mapping[str, Any]) -> None:
-    """The end of a run, as tables on stdout."""
-    heldout = result.get("heldout") or {}
-    if heldout:
-        columns = ("held out", "before", "after", "tasks")
-        rows = [
-            (kind, figure(row.get("before")), figure(row.get("after")), figure(row.get("n")))
-            for kind, row in heldout.items()
-        ]
-        print_table("", columns, rows)
-    for title in ("archive", "cheating"):
-        counts = result.get(title) or {}
-        rows = [(name, figure(value)) for name, value in counts.items() if not isinstance(value, Mapping)]
-        if rows:
-            print_table("", (title, "count"), rows)
