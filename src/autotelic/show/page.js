@@ -152,7 +152,8 @@
       return entry;
     }));
     count.textContent = found.length + " of " + items.length + " in this sample";
-    if (found.length) show(found.includes(current) ? current : found[0]);
+    const first = found.find((item) => item.type === "task" && item.answers.length) || found[0];
+    if (found.length) show(found.includes(current) ? current : first);
     else detail.replaceChildren(make("p", "Nothing in the sample matches.", "soft"));
   };
 

@@ -119,13 +119,17 @@ def lines(
             marker = "o" if len(y) <= 12 else None
             axes.plot(x, smooth if many else y, color=colour, linewidth=1.7, marker=marker, markersize=3)
         if percent:
-            axes.set_ylim(-0.02, 1.02)
-            axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
+            most = max(
+                (float(np.nanmax(curve.values)) for curve in curves if np.isfinite(curve.values).any()), default=1
+            )
+            top = next((top for top in (0.1, 0.25, 0.5) if most <= top), 1.0)  # few steps: plots stay comparable
+            axes.set_ylim(-0.02 * top, 1.03 * top)
+            axes.set_yticks(np.linspace(0, top, 5 if top == 1.0 else 6))
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         else:
             low, high = axes.get_ylim()
             if from_zero and low > 0:
-                axes.set_ylim(0, high)
+                axes.set_ylim(0, 1.05 * high)
             axes.yaxis.set_major_locator(MaxNLocator(4))
             axes.yaxis.set_major_formatter(FuncFormatter(short))
 
@@ -159,7 +163,7 @@ def stack(name: str, steps: ArrayLike, layers: Sequence[Curve], *, share: bool =
             axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
             axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
         else:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, max(1.0, 1.05 * float(table.sum(axis=0).max())))
             axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
             axes.yaxis.set_major_formatter(FuncFormatter(short))
 

@@ -80,7 +80,7 @@ def admitted(path: Path, curves: Curves) -> dict[str, np.ndarray]:
 
 
 def sample(path: Path, curves: Curves, bounds: Bounds | None = None) -> list[dict[str, Plain]]:
-    """Plain data for the page: tasks first, then rejections; within each by kind and step."""
+    """Plain data for the page: tasks attempted, tasks not attempted, rejections; each by kind and step."""
     if not path.exists():
         return []
     bounds = bounds or Bounds()
@@ -151,7 +151,8 @@ class _Reader:
                 room -= size
                 items.append(item)
         kinds = in_order(item["kind"] for item in items)
-        return sorted(items, key=lambda item: (item["type"] != "task", kinds.index(item["kind"]), item["n"]))
+        places = {"task": lambda item: item["attempts"] == 0, "rejection": lambda item: 2}
+        return sorted(items, key=lambda item: (places[item["type"]](item), kinds.index(item["kind"]), item["n"]))
 
     def _task(self, n: int) -> dict[str, Plain] | None:
         entries = self._records.tasks(after=n - 1, limit=1)
@@ -234,6 +235,7 @@ def readable(entry: Entry) -> list[tuple[str, str]]:
     if isinstance(spec.get("program"), str):
         parts.append(("program", spec.pop("program")))
     if entry.task.world == "code":
+        spec.pop("key", None)  # the address of the canonical program: nothing to read
         inputs, outputs = spec.get("inputs"), spec.get("outputs")
         if isinstance(inputs, list) and isinstance(outputs, list) and len(inputs) == len(outputs):
             shown = spec.pop("shown", None)

@@ -56,4 +56,4 @@ def _caption(run: Run, counts: Mapping[str, Any], result: Mapping[str, Any]) -> 
     ]
     if run.report.exists():
         lines.append(f"report: {run.report}")
-    return Text("\n".join(lines))
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")  # a path in two pieces cannot be copied

@@ -1,0 +1,254 @@
+"""report.html: complete, self-contained, inert."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import shutil
+import sqlite3
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from autotelic.play.archive import Archive
+from autotelic.runs.directory import Run
+from autotelic.show.report import embedded, text, write_report
+
+HOSTILE = (
+    "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "<!--<script>--></style><svg onload=document.title='owned'>&lt;/script&gt;\u2028\u202e\x00\ud800 $x_{y$"
+)
+
+
+class Page(HTMLParser):
+    """The elements and texts a browser would build, as far as a parser of HTML can tell."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self._inside: list[str] = []
+        self.feed(source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "input", "img", "br"):
+            self._inside.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._inside.pop() == tag, f"</{tag}> closes something else"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside and self._inside[-1] == "script":
+            self.scripts[-1] += data
+        else:
+            self.words.append(data)
+
+    @property
+    def said(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def sample(self) -> list[dict]:
+        return json.loads(self.scripts[0])
+
+    def policy(self) -> str:
+        return next(attrs["content"] or "" for tag, attrs in self.tags if attrs.get("http-equiv"))
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text("utf-8"))
+
+
+def digest(source: str) -> str:
+    return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+def chromium(page: Path, tmp_path: Path) -> str:
+    """The document after a real browser has run it."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}/browser"]
+    command = [browser, *flags, "--virtual-time-budget=3000", "--dump-dom", page.resolve().as_uri()]
+    return subprocess.run(command, capture_output=True, timeout=90, check=True).stdout.decode("utf-8")
+
+
+def test_the_report_shows_headline_curves_sample_and_configuration(make_run):
+    page = read(write_report(make_run(12)))
+    for words in ("Held-out accuracy", "Solve rate", "Learnability", "Duplicates", "Cheating ledger", "Share of time"):
+        assert words in page.said
+    assert "2.0 %" in page.said
+    assert "50.0 %" in page.said
+    assert sum(tag == "svg" and attrs.get("class") == "plot" for tag, attrs in page.tags) >= 15
+    assert "name: code" in page.said
+
+
+def test_the_sample_holds_tasks_with_their_answers_and_rejections_of_every_kind(make_run):
+    items = read(write_report(make_run(6))).sample
+    assert {(item["type"], item["kind"]) for item in items} == {
+        (what, kind) for what in ("task", "rejection") for kind in ("deduction", "abduction", "induction")
+    }
+    deduction = next(item for item in items if item["kind"] == "deduction" and item["lineage"])
+    assert dict(deduction["spec"])["output"].endswith(", (1.5, None)]")
+    assert deduction["answers"][0]["outcome"] in ("correct", "wrong")
+    assert deduction["lineage"][0][0] == "reference"
+    induction = next(item for item in items if item["kind"] == "induction")
+    assert dict(induction["spec"])["pairs"].count("# hidden") == 2
+
+
+def test_the_page_loads_nothing_from_elsewhere(make_run):
+    page = read(write_report(make_run(4)))
+    assert not {"link", "img", "iframe", "object", "embed", "base", "form"} & {tag for tag, _ in page.tags}
+    for _, attrs in page.tags:
+        assert not any(name.startswith("on") or name in ("src", "style", "srcdoc") for name in attrs)
+        assert (attrs.get("href") or "#").startswith("#")
+        assert (attrs.get("xlink:href") or "#").startswith("#")
+
+
+def test_the_policy_allows_the_pages_own_script_and_style_only(make_run):
+    path = write_report(make_run(4))
+    page, source = read(path), path.read_text("utf-8")
+    style = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)
+    assert len(style) == 1
+    assert len(page.scripts) == 2
+    allowed = {
+        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (page.scripts[1], style[0])
+    }
+    assert set(re.findall(r"'sha256-([^']+)'", page.policy())) == allowed
+    assert "default-src 'none'" in page.policy()
+    assert "unsafe" not in page.policy()
+
+
+def test_hostile_text_of_players_stays_text(make_run):
+    config = {"world": {"name": "code"}, "note": HOSTILE.replace("\ud800", "").replace("\x00", "")}
+    path = write_report(make_run(3, program=HOSTILE, answer=HOSTILE, reason=HOSTILE, config=config))
+    page = read(path)
+    assert len(page.scripts) == 2
+    assert "img" not in {tag for tag, _ in page.tags}
+    shown = next(item for item in page.sample if item["type"] == "task")
+    assert "</script><script>" in dict(shown["spec"])["program"]
+    assert "\u202e" not in path.read_text("utf-8")
+
+
+def test_a_browser_runs_the_page_and_none_of_the_hostile_text(make_run, tmp_path):
+    run = make_run(3, program=HOSTILE, answer=HOSTILE, reason=HOSTILE)
+    source = write_report(run).read_text("utf-8")
+    # A script of the test's own, allowed by its hash, opens every item, so that all foreign text is on the page once.
+    driver = (
+        "const seen = []; for (const button of document.querySelectorAll('#list button')) { button.click();"
+        "seen.push(document.querySelectorAll('#detail script, #detail img, #detail svg').length); }"
+        "const said = document.documentElement.dataset;"
+        "said.opened = seen.length; said.foreign = Math.max(...seen);"
+    )
+    mark = digest(driver)
+    page = tmp_path / "driven.html"
+    driven = source.replace("script-src ", f"script-src 'sha256-{mark}' ", 1).replace(
+        "</body>", f"<script>{driver}</script></body>"
+    )
+    page.write_text(driven, "utf-8")
+    dom = chromium(page, tmp_path)
+    assert "owned" not in re.findall(r"<title>(.*?)</title>", dom)[0]
+    assert f'data-opened="{len(Page(source).sample)}"' in dom
+    assert 'data-foreign="0"' in dom
+
+
+def test_outcome_names_from_a_foreign_world_are_text_in_plots_too(make_run):
+    path = make_run(3)
+    with Run.open(path) as run:
+        names = [f"solve/{HOSTILE[:60]}/outcome/<i>$x_{{y$", "learn/<script>alert(1)</script>"]
+        run.metrics.write(3, dict.fromkeys(names, 3.0))
+    page = read(write_report(path))
+    assert not {"i", "img"} & {tag for tag, _ in page.tags}
+    assert len(page.scripts) == 2
+
+
+def test_a_run_without_a_step_has_a_report(tmp_path):
+    with Run.create(tmp_path, "new", {"seed": 0}, verb="play") as run:
+        page = read(write_report(run.path))
+    assert "No step has been measured yet." in page.said
+    assert page.sample == []
+
+
+def test_a_run_without_a_result_has_a_report(make_run):
+    page = read(write_report(make_run(5, result=False)))
+    assert "stopped" in page.said
+    assert "Held-out accuracy" not in page.said
+
+
+def test_a_run_that_another_connection_is_writing_to_can_be_reported(make_run):
+    path = make_run(5, result=False)
+    with Run.open(path) as run, Archive.open(run.archive) as archive, archive.transaction():
+        archive.retire(9, [archive.tasks(limit=1)[0].task.id], "stale")
+        page = read(write_report(path))
+    assert len(page.sample) > 0
+
+
+def test_gaps_in_the_metrics_stay_gaps(make_run):
+    path = make_run(5)
+    with Run.open(path) as run:
+        run.metrics.write(40, {"solve/deduction/solve_rate": math.nan})
+        run.metrics.write(41, {"solve/deduction/solve_rate": 0.5, "learn/loss": 1.0})
+    with (path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"step": 42, "torn')
+    page = read(write_report(path))
+    assert "Learner: loss" in page.said
+    assert "nan" not in page.said.lower()
+
+
+def test_equal_runs_give_equal_reports(make_run):
+    path = make_run(5)
+    first = write_report(path).read_bytes()
+    assert write_report(path).read_bytes() == first
+
+
+def test_the_report_leaves_the_archive_as_it_was(make_run):
+    path = make_run(5)
+    with Archive.open(path / "archive.sqlite", readonly=True) as archive:
+        before = archive.digest()
+    write_report(path)
+    with Archive.open(path / "archive.sqlite", readonly=True) as archive:
+        assert archive.digest() == before
+
+
+def test_a_long_text_is_cut_and_says_so(make_run):
+    program = "def f(a, b):\n    return 0  # " + "x" * 50_000
+    path = write_report(make_run(3, program=program))
+    assert path.stat().st_size < 1_500_000
+    assert "characters in all)" in dict(read(path).sample[0]["spec"])["program"]
+
+
+def test_rare_outcomes_are_in_the_sample(make_run):
+    path = make_run(60, tasks=2, attempts=1)
+    connection = sqlite3.connect(path / "archive.sqlite")
+    with connection:
+        connection.execute(
+            "UPDATE verdicts SET outcome = 'limit' WHERE n = (SELECT min(n) FROM verdicts WHERE step = 37)"
+        )
+    connection.close()
+    lines = (path / "metrics.jsonl").read_text().splitlines()
+    lines[37] = json.dumps(json.loads(lines[37]) | {"solve/deduction/outcome/limit": 1.0})
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    outcomes = {answer["outcome"] for item in read(write_report(path)).sample for answer in item.get("answers", ())}
+    assert "limit" in outcomes
+
+
+def test_embedded_json_cannot_end_its_element():
+    data = [HOSTILE, {"</script>": math.inf}]
+    written = embedded(data)
+    assert not set("<>&") & set(written)
+    assert json.loads(written) == [HOSTILE, {"</script>": None}]
+
+
+def test_escaped_text_shows_what_it_hides():
+    assert text("a\u202eb") == "a\\u202eb"
+    assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
