@@ -85,7 +85,7 @@ def outcome_of(tag: str, text: str, output: int) -> Outcome:
             return Outcome("syntax", message=text)
         if tag == "e":
             told = json.loads(text)
-            if [type(part) for part in told] == [str, str]:
+            if type(told) is list and [type(part) for part in told] == [str, str]:
                 return Outcome("exception", detail=_writable(told[0]), message=_writable(told[1]))
     except (ValueError, TypeError, RecursionError, values.Malformed):
         pass
