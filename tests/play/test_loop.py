@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,12 +11,24 @@ import numpy as np
 import pytest
 
 from autotelic.play.archive import Archive, ArchiveConfig
+from autotelic.play.exchange import export_jsonl
 from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.player import Player, Sample
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.testing import check_player, check_world, run_digest
-from autotelic.worlds.base import Answer, Kind, Proposal, Rejection, Request, Task, Verdict, World, content_address
+from autotelic.worlds.base import (
+    Answer,
+    Kind,
+    Plain,
+    Proposal,
+    Rejection,
+    Request,
+    Task,
+    Verdict,
+    World,
+    content_address,
+)
 
 
 class SumKind(Kind):
@@ -59,6 +71,11 @@ class SumWorld(World):
         if words[0] == "13":
             return Rejection(proposal.kind, "forbidden", "13 is unlucky")
         return make_task(int(words[0]), int(words[1]), proposal.kind)
+
+    def restate(self, kind: str, spec: Mapping[str, Plain]) -> Proposal:
+        if not {"a", "b"} <= spec.keys():
+            raise ValueError("no numbers")
+        return Proposal(kind, f"{spec['a']} {spec['b']}")
 
     def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
         return [self._judge(task, answer, seed) for task, answer in pairs]
@@ -339,6 +356,23 @@ def test_evaluation_reports_accuracy_by_kind_and_depth(make_loop):
     suite = [make_task(a, b, kind) for kind in ("sum", "more") for a in (1, 2) for b in range(5)]
     figures = loop.evaluate(suite)
     assert figures["sum"] == {"accuracy": 1.0, "n": 10, "depth": {"1": 1.0, "2": 1.0}}
+
+
+def test_tasks_of_an_exported_archive_are_proposed_again_and_bad_lines_are_named(make_loop, tmp_path):
+    first = make_loop(name="first")
+    first.run_step()
+    file = tmp_path / "tasks.jsonl"
+    export_jsonl(first.archive, file)
+    task = {"type": "task", "world": "sums", "kind": "sum", "features": {}}
+    others = [task | {"spec": {"a": 13, "b": 2}}, task | {"spec": {"x": 1}}, task | {"world": "arm", "spec": {}}]
+    file.write_text(file.read_text() + "".join(json.dumps(line) + "\n" for line in others) + "{broken\n")
+    second = make_loop(name="second", seed=9, seeding=0, tasks=str(file))
+    second.run_step()
+    assert second.imported is not None
+    ids = {entry.task.id for entry in first.archive.tasks(limit=1000)}
+    assert {entry.task.id for entry in second.archive.tasks(limit=1000)} == ids
+    assert [rejection.outcome for _, rejection in second.imported.rejected] == ["forbidden", "format", "format"]
+    assert len(second.imported.bad) == 1
 
 
 def test_metrics_hold_one_flat_line_a_step(make_loop):

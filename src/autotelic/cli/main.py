@@ -19,6 +19,7 @@ VERBS = {
     "resume": "goes on with a run, or forks it from a checkpoint",
     "eval": "measures a run's player on a held-out suite",
     "verify": "judges a run's archive again, here, and prints every verdict that differs",
+    "export": "writes a run's archive as JSON lines",
     "runs": "lists runs with their headline figures",
     "doctor": "what this machine can do: sandbox (proved), threads, GPU, GL, optional parts",
 }

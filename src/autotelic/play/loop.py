@@ -17,6 +17,7 @@ from typing import Any
 
 from autotelic.play import measures, rewards
 from autotelic.play.archive import Archive
+from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.player import Metrics, Player, Sample
 from autotelic.play.rewards import RewardConfig
 from autotelic.runs import seeds
@@ -36,6 +37,7 @@ class LoopConfig:
     practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
     difficulty: float | None = None  # share of attempts that should fail, told to the proposer
     recent: int = 8  # ids of the newest tasks, told to the proposer
+    tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again
 
     def __post_init__(self) -> None:
         for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
@@ -88,6 +90,7 @@ class Loop:
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
         self.heldout: dict[str, dict[str, Any]] = {}
+        self.imported: Imported | None = None  # what became of `config.tasks`
         self._times: dict[str, float] = {}
 
     def run_step(self) -> Metrics:
@@ -129,6 +132,8 @@ class Loop:
         """Step 0: the world's own seeds, then proposals without attempts until each kind has enough to build on."""
         with self.archive.transaction():
             self.archive.add_tasks(0, self.world.seeds())
+        if self.config.tasks is not None:
+            self.imported = import_jsonl(self.archive, self.config.tasks, 0, self._readmit)
         wanted = self.config.batch * self.config.seeding
         total = Proposed([], [], [])
         for turn in range(4 * self.config.seeding):
@@ -141,6 +146,20 @@ class Loop:
             total.samples.extend(proposed.samples)
             total.results.extend(proposed.results)
         return total
+
+    def _readmit(self, records: Sequence[Record]) -> list[Task | Rejection]:
+        """Tasks from elsewhere are proposals like any other: nothing in the file is believed."""
+        restated: list[Proposal | Rejection] = []
+        for record in records:
+            try:
+                if record.world != self.world.name or record.kind not in self.world.kinds:
+                    raise ValueError(f"of {record.world}/{record.kind}, not of this world")
+                restated.append(self.world.restate(record.kind, record.spec))
+            except ValueError as error:
+                restated.append(Rejection(record.kind, "format", str(error)))
+        proposals = [proposal for proposal in restated if isinstance(proposal, Proposal)]
+        admitted = iter(self.world.admit(proposals, seeds.derive(self.seed, "import", records[0].line)))
+        return [next(admitted) if isinstance(each, Proposal) else each for each in restated]
 
     def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
         with self._timed("propose"):

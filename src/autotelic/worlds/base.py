@@ -62,8 +62,9 @@ class Answer:
 class Verdict:
     """What the world says of one answer.
 
-    `outcome` is one of OUTCOMES or a world's own finer class. Only `correct` and wrong answers are evidence about
-    the task's difficulty: a time limit, a retired task or a broken server says nothing about the solver.
+    `outcome` is a class that is counted: correct, wrong, format, or a world's own. Three of them are no evidence about
+    the solver: a time limit, a task that contradicts itself, and a judge that was lost on the way. Every other failure
+    counts as one, or a solver could crash its way out of a wrong answer.
     """
 
     solved: bool
@@ -74,7 +75,7 @@ class Verdict:
     version: str = ""
     seed: int = 0
 
-    NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "crash"})
+    NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "lost"})
 
     @property
     def evidence(self) -> bool:
@@ -123,6 +124,11 @@ class World:
         raise NotImplementedError
 
     def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+        raise NotImplementedError
+
+    def restate(self, kind: str, spec: Mapping[str, Plain]) -> Proposal:
+        """The proposal that makes this task again: how tasks from elsewhere are admitted here, never taken as they are.
+        ValueError if the spec is none of this world's."""
         raise NotImplementedError
 
     def close(self) -> None:

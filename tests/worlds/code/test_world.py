@@ -6,7 +6,7 @@ from autotelic.errors import UserError
 from autotelic.worlds.base import Answer, Proposal, Rejection, Task
 from autotelic.worlds.code.kinds.base import KindConfig, answer_text
 from autotelic.worlds.code.sandbox import Job, SandboxConfig, values
-from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig, ledger_entry
+from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_the_seeds_are_the_identity_function_in_every_kind(world):
         ("def f(a):\n    return a / 0", "exception"),
         ("def f():\n    return 1", "exception"),
         ("def f(a):\n    while True: pass", "limit"),
-        ("def f(a):\n    return [0] * 10**9", "limit"),
-        ("def f(a):\n    return 'x' * 30000", "limit"),
+        ("def f(a):\n    return [0] * 10**9", "size"),
+        ("def f(a):\n    return 'x' * 30000", "size"),
         ("def f(a):\n    return f", "unsupported"),
         ("def f(a):\n    a + 1", "no_value"),
         ("def f(a):\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})", "nondeterministic"),
@@ -304,16 +304,49 @@ def test_equal_answers_are_run_once(world, monkeypatch):
     assert sum(ran) == 2  # the task's own program, and the answer
 
 
-def test_forbidden_outcomes_name_their_line_of_the_ledger(world):
+FORGED = """
+import os, struct
+def f(x):
+    frame = b"v" + str(x * 3).encode()
+    os.write(3, (struct.pack("=I", len(frame)) + frame) * 6)
+    return x * 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("import socket\ndef f(x):\n    socket.socket()\n    return x * 3", "escape"),
+        (FORGED, "forged"),
+        ("import ctypes\ndef f(x):\n    return ctypes.string_at(0)", "crash"),
+    ],
+)
+def test_going_around_the_judge_has_a_class_of_its_own_and_counts_as_failure(world, answer, outcome):
     task = task_of(world, "induction", "def f(a):\n    return a * 3", *TEN)
-    static = verdict(world, task, "import socket\ndef f(x):\n    return x * 3")
-    assert static.metrics == {"forbidden_calls": 1.0}
+    assert verdict(world, task, answer).outcome == "forbidden"  # the static check sees it first
     lenient = CodeWorldConfig(heldout=False)
     lenient.kind.rules.forbidden_modules.clear()
     with CodeWorld(lenient) as open_world:
-        kernel = verdict(open_world, task, "import socket\ndef f(x):\n    socket.socket()\n    return x * 3")
-        assert (kernel.solved, kernel.outcome, kernel.metrics) == (False, "forbidden", {"escapes": 1.0})
-    assert ledger_entry("forged: said more than it was asked") == "forged"
+        found = verdict(open_world, task, answer)
+    assert (found.solved, found.outcome, found.evidence) == (False, outcome, True)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction", "induction"])
+def test_a_task_restated_is_the_same_task(world, kind):
+    task = task_of(world, kind, "def f(a):\n    return a * 3", *(TEN if kind == "induction" else TEN[:1]))
+    assert world.admit([world.restate(kind, task.spec)], 0) == [task]
+
+
+def test_a_restated_task_with_a_forged_output_is_admitted_with_the_true_one(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a * 3", TEN[0])
+    forged = {**task.spec, "output": "99"}
+    assert world.admit([world.restate("deduction", forged)], 0) == [task]
+
+
+@pytest.mark.parametrize("spec", [{}, {"program": 3, "input": "1"}, {"program": "x", "input": "["}, {"inputs": None}])
+def test_a_spec_of_another_making_cannot_be_restated(world, spec):
+    with pytest.raises(ValueError, match="not a spec"):
+        world.restate("deduction", spec)
 
 
 def test_a_single_server_is_refused_because_it_has_a_single_hash_seed():

@@ -8,17 +8,20 @@ Classes of rejections:
     format            the text has no such blocks, or a value is no literal
     syntax            not Python, or too long or too deeply nested
     no_entry          no function f
-    forbidden         a module or name that is not allowed ("static: …"), a call the kernel denied ("kernel: …"), or a
-                      forged result ("forged: …")
+    forbidden         names a module or name that is not allowed
+    escape            made a call that the kernel ended it for
+    forged            wrote a result of its own making
     exception         the program raised
-    limit             time, memory or size
+    limit             took too long
+    size              took too much memory, or a value is too large
     unsupported       a result that is no plain value
     no_value          returned None
-    crash             the interpreter died
+    crash             the program killed its interpreter
+    lost              the server died, through no fault of the program
     nondeterministic  two servers with different hash seeds, or two orders of inputs, disagree
     heldout           equal to a task of the held-out suite
-The loop adds `duplicate`. Outcomes of verdicts: correct, wrong, and of the above format, syntax, no_entry, forbidden,
-exception, limit, unsupported, crash; nondeterministic means that the task itself no longer gives its own answer.
+The loop adds `duplicate`. Outcomes of verdicts: correct, wrong, and those of the above that can befall an answer;
+nondeterministic means that the task itself no longer gives its own answer.
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from autotelic.errors import UserError
 from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World, content_address
 from autotelic.worlds.code import suite
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
-from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError
-from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig
+from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
+from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, values
 
 IDENTITY = "def f(a):\n    return a"
 GREETING = "Hello world"
@@ -139,6 +142,17 @@ class CodeWorld(World):
         """`key` says what the task is about, whatever its kind; with the kind it makes the content address."""
         return Task(content_address(self.name, kind, key), self.name, kind, {**spec, "key": key}, dict(features))
 
+    def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
+        """Made from the program, the inputs and the message alone: outputs are found by running, not believed."""
+        try:
+            inputs = spec["inputs"] if "inputs" in spec else [spec["input"]]
+            arguments = [arguments_of(text) for text in inputs]
+            if not isinstance(spec["program"], str) or not all(isinstance(given, tuple) for given in arguments):
+                raise TypeError("program or input")
+            return Proposal(kind, self.kinds[kind].compose(spec["program"], arguments, spec.get("message", "")))
+        except (KeyError, TypeError, AttributeError, values.Malformed) as error:
+            raise ValueError(f"not a spec of {kind}: {type(error).__name__} {error}") from error
+
     # Judging
 
     def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
@@ -188,8 +202,8 @@ class CodeWorld(World):
             return None
         _, wanted = self.kinds[task.kind].gold(task.spec)
         for outcome, output in zip(outcomes, wanted, strict=True):
-            if outcome.kind in ("limit", "crash"):
-                return Grade(outcome.kind, detail=f"the task's own program: {outcome}")
+            if outcome_class(outcome) in Verdict.NOT_EVIDENCE:
+                return Grade(outcome_class(outcome), detail=f"the task's own program: {outcome}")
             if outcome.encoded != output:
                 return Grade("nondeterministic", detail="the task's own program gives another result than before")
         return None
@@ -197,10 +211,7 @@ class CodeWorld(World):
     def _grade(self, task: Task, attempt: Attempt | Grade, outcomes: Sequence[Outcome]) -> Grade:
         if isinstance(attempt, Grade):
             return attempt
-        grade = self.kinds[task.kind].grade(task, attempt, outcomes)
-        if grade.outcome == "forbidden":
-            return Grade("forbidden", detail=_forbidden_reason(grade.detail))
-        return grade
+        return self.kinds[task.kind].grade(task, attempt, outcomes)
 
     def _confirm(
         self,
@@ -219,17 +230,14 @@ class CodeWorld(World):
         batch.run(list(again.values()))
         for key, job in again.items():
             second = self._grade(tasks[key[0]], attempts[key], batch[job])
-            if second.outcome in ("limit", "crash"):
+            if second.outcome in Verdict.NOT_EVIDENCE:
                 grades[key] = second
             elif second.outcome != "correct":
                 grades[key] = Grade("wrong", detail="right in one run, not in the next")
 
     def _verdict(self, grade: Grade, seed: int) -> Verdict:
-        metrics = {}
-        if grade.outcome == "forbidden":
-            metrics = {ledger_entry(grade.detail): 1.0}
         solved = grade.outcome == "correct"
-        return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
+        return Verdict(solved, grade.outcome, grade.score, grade.detail, version=self.version, seed=seed)
 
     def _server(self, key: str, turn: int) -> int:
         return (int(key[:8], 16) + turn) % self.sandbox.servers
@@ -271,28 +279,12 @@ class _Batch:
         return self.outcomes[job] if job is not None else ()
 
 
-def ledger_entry(reason: str) -> str:
-    """Which line of the cheating ledger a `forbidden` rejection or verdict belongs to, from its reason or detail."""
-    entries = {"static": "forbidden_calls", "kernel": "escapes", "forged": "forged"}
-    return entries[reason.partition(":")[0]]
-
-
-def _forbidden_reason(detail: str) -> str:
-    what, _, rest = detail.partition(" ")
-    if what == "static:":
-        return detail
-    return f"forged: {rest}" if what == "forged" else f"kernel: {detail}"
-
-
 def _agreed_outputs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[str]:
     """The outputs of a deterministic program that returns values; RefusedError for every other."""
     for outcome in (*first, *second):
-        if outcome.kind == "forbidden":
-            raise RefusedError("forbidden", _forbidden_reason(f"{outcome.detail} {outcome.message}".strip()))
+        if outcome.kind in ("forbidden", "limit", "crash"):  # what one run shows is enough
+            raise RefusedError(outcome_class(outcome), f"{outcome.detail} {outcome.message}".strip())
     for one, other in zip(first, second, strict=True):
-        for outcome in (one, other):
-            if outcome.kind in ("limit", "crash"):
-                raise RefusedError(outcome.kind, f"{outcome.detail} {outcome.message}".strip())
         if (one.kind, one.encoded, one.detail) != (other.kind, other.encoded, other.detail):
             raise RefusedError("nondeterministic", "two runs under different hash seeds disagree")
         if not one.ok:

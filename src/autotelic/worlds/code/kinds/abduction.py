@@ -29,5 +29,5 @@ class Abduction(base.SingleKind):
     def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
         (outcome,) = outcomes
         if not outcome.ok:
-            return Grade(outcome.kind, detail=f"{outcome.detail} {outcome.message}".strip())
+            return Grade(base.outcome_class(outcome), detail=f"{outcome.detail} {outcome.message}".strip())
         return Grade("correct", 1.0) if outcome.encoded == task.spec["output"] else Grade("wrong")

@@ -66,6 +66,18 @@ class Grade:
     detail: str = ""
 
 
+def outcome_class(outcome: Outcome) -> str:
+    """The class of a rejection or verdict that an outcome stands for. Time limits stay apart from the other limits,
+    because they alone depend on the machine; so do the three ways to go around the judge."""
+    if outcome.kind == "limit":
+        return "limit" if outcome.detail in ("cpu", "wall") else "size"
+    if outcome.kind == "forbidden":
+        return "forged" if outcome.detail == "forged" else "escape"
+    if outcome.kind == "crash":
+        return "lost" if outcome.detail == "server" else "crash"
+    return outcome.kind
+
+
 class CodeKind(Kind):
     """A kind of the code world. The texts of proposals and answers are read here and nowhere else."""
 
@@ -137,8 +149,7 @@ def read_program(source: str, rules: Rules) -> Program:
     try:
         return check(source, rules)
     except ProgramError as error:
-        prefix = "static: " if error.outcome == "forbidden" else ""
-        raise RefusedError(error.outcome, prefix + error.reason) from None
+        raise RefusedError(error.outcome, error.reason) from None
 
 
 def read_arguments(text: str) -> str:
@@ -165,7 +176,7 @@ def read_answer(text: str) -> str:
 def require_short(encoded: str, limit: int) -> None:
     """Refuses a value that does not fit into a prompt. Values are never cut."""
     if len(encoded) > 4 * limit or len(literals.render(values.decode(encoded))) > limit:
-        raise RefusedError("limit", f"a value of more than {limit} characters")
+        raise RefusedError("size", f"a value of more than {limit} characters")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError
 from autotelic.worlds.code.sandbox import Outcome
 
-# What a failed pair says of the program, the most telling first. A limit comes last: it is no evidence.
-_SEVERITY = ("forbidden", "syntax", "exception", "unsupported", "wrong", "crash", "limit")
+# What a failed pair says of the program, the most telling first. The last two are no evidence.
+_SEVERITY = ("forged", "escape", "syntax", "exception", "unsupported", "crash", "size", "wrong", "limit", "lost")
 
 
 class Induction(base.CodeKind):
@@ -96,7 +96,7 @@ class Induction(base.CodeKind):
     def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
         wanted = task.spec["outputs"][task.spec["shown"] :]
         found = [
-            ("correct" if outcome.encoded == output else "wrong") if outcome.ok else outcome.kind
+            ("correct" if outcome.encoded == output else "wrong") if outcome.ok else base.outcome_class(outcome)
             for outcome, output in zip(outcomes, wanted, strict=True)
         ]
         passed = found.count("correct")
