@@ -96,9 +96,6 @@ MEANINGLESS = {
 @pytest.mark.parametrize("name", MEANINGLESS)
 def test_a_frame_we_would_not_have_sent_is_a_forgery(attempt: Attempt, name: str) -> None:
     outcome = attempt(forger(f"frame({MEANINGLESS[name]!r})", "os._exit(0)"))
-    if name == "exception-object":  # its keys are the two texts: no more than raising would have given
-        assert outcome.kind in ("exception", "forbidden")
-        return
     assert (outcome.kind, outcome.detail) == FORGED
 
 
@@ -150,7 +147,8 @@ PRETENDERS = {
     "says-class-int": ("class T:\n    __class__ = property(lambda self: int)", "T()", "T"),
     "metaclass": (
         "class M(type):\n    def __eq__(self, o): return True\n    __hash__ = type.__hash__\n"
-        "    __name__ = property(lambda self: 'int')\n    def __instancecheck__(self, o): return True\nclass T(metaclass=M): pass",
+        "    __name__ = property(lambda self: 'int')\n    def __instancecheck__(self, o): return True\n"
+        "class T(metaclass=M): pass",
         "T()", None,
     ),
     "reduce": ("import os\nclass T:\n    def __reduce__(self): return (os._exit, (0,))", "T()", "T"),
@@ -173,8 +171,8 @@ def test_an_object_that_pretends_to_be_a_value_is_unsupported(attempt: Attempt, 
 
 
 def test_a_key_with_a_hostile_hash_is_unsupported(attempt: Attempt) -> None:
-    program = "class K(str):\n    def __hash__(self): return 1\n    def __eq__(self, o): return True\ndef f():\n    return {K('a'): 1}"
-    assert attempt(program) == Outcome("unsupported", detail="K")
+    key = "class K(str):\n    def __hash__(self): return 1\n    def __eq__(self, o): return True\n"
+    assert attempt(key + "def f():\n    return {K('a'): 1}") == Outcome("unsupported", detail="K")
 
 
 EXCEPTIONS = {
@@ -220,7 +218,7 @@ VANDALS = {
     "frames": (
         "import sys\nframe = sys._getframe()\nwhile frame:\n"
         "    for name in list(frame.f_globals):\n"
-        "        if name in ('report', 'run_job', 'serve', 'obey', 'load', 'Channel', 'fork'): frame.f_globals[name] = None\n"
+        "        if name in ('report', 'run_job', 'obey', 'load', 'Channel', 'fork'): frame.f_globals[name] = None\n"
         "    frame = frame.f_back"
     ),
     "harness-encode": (
@@ -234,7 +232,7 @@ VANDALS = {
     ),
     "trace": "import sys\nsys.settrace(lambda *a: None)\nsys.setprofile(lambda *a: None)",
     "audit": "import sys\nsys.addaudithook(lambda *a: 1 // 0)",
-    "codecs": "import codecs\ncodecs.register(lambda name: None)\ncodecs.register_error('backslashreplace', lambda e: ('', 99))",
+    "codecs": "import codecs\ncodecs.register_error('backslashreplace', lambda e: ('', 99))",
     "small-int": "import ctypes\nctypes.c_long.from_address(id(42) + 24).value = 13",
     "true": "import ctypes\nctypes.memmove(id(True) + 24, id(False) + 24, 8)",
     "int-type": "import ctypes, gc\ngc.get_referents(int.__dict__)[0]['__repr__'] = lambda self: '13'",
@@ -266,7 +264,7 @@ def f(parts):
             if type(inner) is str and needle.decode() in inner: own.append('object')
     frame = sys._getframe()
     while frame:
-        if needle.decode() in str(list(frame.f_locals.values())): own.append('frame')
+        if any(type(v) is str and needle.decode() in v for v in frame.f_locals.values()): own.append('frame')
         frame = frame.f_back
     # The heap around what we know of: arenas of the allocator are a megabyte, aligned.
     spots = {id(thing) >> 20 for thing in gc.get_objects()} | {id(c) >> 20 for c in map(chr, range(256))}
