@@ -19,8 +19,6 @@ from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
 from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import Stop, graceful_stop
-from autotelic.show.report import write_report
-from autotelic.show.summary import summary_table
 from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
@@ -146,6 +144,10 @@ def play(directory: Run, config: PlayConfig) -> int:
             _measure(loop, "after")
         result = loop.result(finished)
         directory.write_result(result)
+    # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.
+    from autotelic.show.report import write_report
+    from autotelic.show.summary import summary_table
+
     write_report(directory.path)
     if not finished:
         say(f"stopped after step {result['steps']}; go on with: autotelic resume {directory.path}")
