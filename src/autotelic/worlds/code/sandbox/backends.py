@@ -58,7 +58,7 @@ def start(backend: str, hash_seed: int, image: str) -> tuple[subprocess.Popen, s
     with theirs:
         argv = {"sandlock": _sandlock, "bubblewrap": _bubblewrap}[backend]()
         # An empty environment: what a server does not have, no job can see.
-        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed)})
+        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed)}, cwd="/")
     _greet(ours, hello)
     return process, ours
 
