@@ -216,8 +216,9 @@ class Confinement:
     def enter(self, cpu, memory):
         """Confines the calling process for good; `cpu` in seconds, `memory` in bytes of address space."""
         call = self._libc.syscall
-        for limit, value in ((_RLIMIT_CPU, cpu), (_RLIMIT_AS, memory)):
-            _check(call(self._prlimit, 0, limit, struct.pack("=QQ", value, value), None), "prlimit")
+        # One second lies between SIGXCPU, which names the limit, and SIGKILL for those that do not hear it.
+        for limit, soft, hard in ((_RLIMIT_CPU, cpu, cpu + 1), (_RLIMIT_AS, memory, memory)):
+            _check(call(self._prlimit, 0, limit, struct.pack("=QQ", soft, hard), None), "prlimit")
         pid = os.getpid()
         for at in self._pid_at:
             struct.pack_into("=I", self._code, at, pid)
