@@ -10,7 +10,7 @@ import pytest
 
 from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig, backends, values
 
-LIMITS = Limits(cpu=1, wall=2.0, memory=128, output=1 << 18)
+LIMITS = Limits(cpu=1, wall=1.6, memory=128, output=1 << 18)
 # Processes below the one we started that are no job: the server, where the backend keeps it under others.
 KEEPERS = {"sandlock": 0, "bubblewrap": 2}
 

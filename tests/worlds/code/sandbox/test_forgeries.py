@@ -255,23 +255,23 @@ def test_what_a_program_breaks_is_whole_for_the_next(attempt: Attempt, name: str
 
 NEEDLE = "needle-of-{}"
 HUNTER = """
-import ctypes, gc, sys
-def f(parts):
-    needle = ''.join(parts).encode()
+import ctypes, gc, re, sys
+def f(needle):
+    pattern, raw = re.compile(needle), re.compile(needle.encode())  # a spelling that does not match itself
     own = []
     for thing in gc.get_objects():
         for inner in (thing, *gc.get_referents(thing)):
-            if type(inner) is str and needle.decode() in inner: own.append('object')
+            if type(inner) is str and pattern.search(inner): own.append('object')
     frame = sys._getframe()
     while frame:
-        if any(type(v) is str and needle.decode() in v for v in frame.f_locals.values()): own.append('frame')
+        if any(type(v) is str and pattern.search(v) for v in frame.f_locals.values()): own.append('frame')
         frame = frame.f_back
     # The heap around what we know of: arenas of the allocator are a megabyte, aligned.
-    spots = {id(thing) >> 20 for thing in gc.get_objects()} | {id(c) >> 20 for c in map(chr, range(256))}
+    spots = {id(thing) >> 20 for thing in (*gc.get_objects(), *map(str, range(999)))}
     found = 0
     for spot in sorted(spots)[:60]:
         try:
-            found += READ(spot << 20, 1 << 20).count(needle)
+            found += len(raw.findall(READ(spot << 20, 1 << 20)))
         except OSError:
             pass
     return own, found
@@ -296,12 +296,12 @@ def READ(address, size):
     keeper = "kept = []\ndef f(secret):\n    kept.append(secret * 50)\n    return len(kept[0])"
     secret = NEEDLE.format("one-job")
     assert attempt(keeper, secret, server=0).value == 50 * len(secret)
-    assert attempt(hunter, ["needle-", "of-one-job"], server=0).value == ([], 0)
+    assert attempt(hunter, "needle-of-one-jo[b]", server=0).value == ([], 0)
     # The hunt itself works: it finds what is there.
     own = hunter.replace(
-        "def f(parts):", "planted = ['needle-of-' + 'one-job' + str(i) for i in range(99)]\ndef f(parts):"
+        "def f(needle):", "planted = ['needle-of-' + 'one-job' + str(i) for i in range(99)]\ndef f(needle):"
     )
-    objects, found = attempt(own, ["needle-", "of-one-job"], server=0).value
+    objects, found = attempt(own, "needle-of-one-jo[b]", server=0).value
     assert objects
     assert found > 0
 
@@ -311,7 +311,7 @@ def test_a_secret_of_one_job_is_not_found_by_one_beside_it(pool: Sandbox) -> Non
     hunter = "import time\ntime.sleep(.2)\nREAD = lambda *a: b''\n" + HUNTER
     jobs = [
         Job(keeper, (values.encode((NEEDLE.format("a-neighbour"),)),), server=0),
-        Job(hunter, (values.encode((["needle-", "of-a-neighbour"],)),), server=0),
+        Job(hunter, (values.encode(("needle-of-a-neighbou[r]",)),), server=0),
     ]
     kept, hunted = (outcomes[0].value for outcomes in pool.run(jobs))
     assert (kept, hunted) == (9, ([], 0))

@@ -41,7 +41,6 @@ ENDS = {
     "kill-oneself": (body("os.kill(os.getpid(), 9)"), "crash SIGKILL"),
     "terminate-oneself": (body("os.kill(os.getpid(), 15)"), "crash SIGTERM"),
     "real-time-signal": (body("os.kill(os.getpid(), 40)", "time.sleep(1)"), "crash signal 40"),
-    "claims-a-cpu-limit": (body("os.kill(os.getpid(), signal.SIGXCPU)"), "crash SIGXCPU"),
     "alarm": (body("signal.alarm(1)", "time.sleep(1.9)"), "crash SIGALRM"),
     "timer": (body("signal.setitimer(signal.ITIMER_REAL, .05)", "time.sleep(1.9)"), "crash SIGALRM"),
     "stop-oneself": (body("os.kill(os.getpid(), signal.SIGSTOP)", "return 1"), "limit wall"),

@@ -1,0 +1,200 @@
+"""The pool when things go wrong on the host's side: dead and stuck servers, signals, a host that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autotelic.errors import UserError
+from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig, values
+
+NO_INPUT = values.encode(())
+HONEST = "def f(a):\n    return a * 2"
+
+
+def honest(n: int, server: int | None = None) -> Job:
+    return Job(HONEST, (values.encode((n,)),), server=server)
+
+
+def server_pid(sandbox: Sandbox, index: int, descendants: Callable[[int], list[int]]) -> int:
+    """The interpreter that forks: where the backend keeps it under others, the third in the line."""
+    top = sandbox._servers[index].process.pid
+    return top if sandbox.config.backend == "sandlock" else descendants(top)[1]
+
+
+def test_a_mixed_batch_has_its_outcomes_in_order(pool: Sandbox, healthy: Callable[[Sandbox], None]) -> None:
+    bad = {
+        5: ("def f():\n    while True: pass", ("limit cpu", "limit wall")),
+        25: ("import time\ndef f():\n    time.sleep(100)", ("limit wall",)),
+        45: ("import os\ndef f():\n    os.fork()", ("forbidden syscall",)),
+        65: ("import ctypes\ndef f():\n    ctypes.string_at(0)", ("crash SIGSEGV",)),
+        85: ("def f(:", ("syntax",)),
+        105: ("def f():\n    return object()", ("unsupported object",)),
+        125: ("def f():\n    return 1 // 0", ("exception ZeroDivisionError",)),
+        145: ("def f():\n    return bytearray(1 << 40)", ("limit memory",)),
+        165: ("import os\ndef f():\n    os._exit(0)", ("crash exit 0",)),
+        185: ("import os\ndef f():\n    while True: os.write(3, bytes(65536))", ("forbidden forged",)),
+    }
+    jobs = [Job(bad[n][0], (NO_INPUT,)) if n in bad else honest(n) for n in range(200)]
+    for n, (outcome,) in enumerate(pool.run(jobs)):
+        if n in bad:
+            assert f"{outcome.kind} {outcome.detail}".strip() in bad[n][1]
+        else:
+            assert outcome.value == 2 * n
+    healthy(pool)
+
+
+def test_the_same_job_meets_the_same_server(pool: Sandbox) -> None:
+    job = Job("def f():\n    return hash('a')", (NO_INPUT,))
+    assert len({pool.run([honest(n), job])[1][0].encoded for n in range(4)}) == 1
+
+
+def test_a_killed_server_is_replaced_and_only_its_jobs_are_lost(
+    own_pool: Sandbox, descendants: Callable[[int], list[int]], healthy: Callable[[Sandbox], None]
+) -> None:
+    pid = server_pid(own_pool, 0, descendants)
+    # A process of its own kills it, while the batch runs.
+    killer = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(.4); os.kill({pid}, 9)"])
+    sleeper = "import time\ndef f():\n    time.sleep(1.2)\n    return 1"
+    jobs = [Job(sleeper, (NO_INPUT,), server=0), Job(sleeper, (NO_INPUT,), server=1)]
+    lost, kept = own_pool.run(jobs)
+    killer.wait()
+    assert (lost[0].kind, lost[0].detail) == ("crash", "server")
+    assert kept[0].value == 1
+    assert own_pool.replaced == 1
+    assert [outcome.value for (outcome,) in own_pool.run([honest(n) for n in range(20)])] == [2 * n for n in range(20)]
+    healthy(own_pool)
+
+
+def test_every_server_killed_at_rest_is_replaced(
+    own_pool: Sandbox, descendants: Callable[[int], list[int]], healthy: Callable[[Sandbox], None]
+) -> None:
+    for index in range(2):
+        os.kill(server_pid(own_pool, index, descendants), signal.SIGKILL)
+    time.sleep(0.2)
+    own_pool.run([honest(1, server=0), honest(1, server=1)])  # these may be lost
+    assert own_pool.replaced == 2
+    healthy(own_pool)
+
+
+def test_a_waiting_child_killed_from_outside_costs_at_most_its_own_job(
+    own_pool: Sandbox, descendants: Callable[[int], list[int]], healthy: Callable[[Sandbox], None]
+) -> None:
+    healthy(own_pool)
+    children = descendants(server_pid(own_pool, 0, descendants))
+    assert children
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    time.sleep(0.2)
+    outcomes = [outcome for (outcome,) in own_pool.run([honest(n, server=0) for n in range(10)])]
+    assert all(outcome.ok or outcome == Outcome("crash", detail="SIGKILL") for outcome in outcomes)
+    assert sum(outcome.ok for outcome in outcomes) >= 10 - len(children)
+    assert own_pool.replaced == 0
+    healthy(own_pool)
+
+
+def test_a_stopped_server_does_not_hold_the_pool(
+    own_pool: Sandbox, descendants: Callable[[int], list[int]], eventually: Callable[..., bool]
+) -> None:
+    pid = server_pid(own_pool, 0, descendants)
+    os.kill(pid, signal.SIGSTOP)
+    start = time.monotonic()
+    big = "x = '" + "a" * 2_000_000 + "'\n" + HONEST
+    outcomes = [outcome for (outcome,) in own_pool.run([honest(1, 1), Job(big, ('["t",1]',), server=0), honest(2, 1)])]
+    assert outcomes[0].value == 2
+    assert outcomes[1].kind in ("limit", "crash")
+    assert outcomes[2].value == 4
+    assert time.monotonic() - start < 20
+    assert own_pool.replaced == 1
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists() or b") Z" in Path(f"/proc/{pid}/stat").read_bytes())
+    assert own_pool.run([honest(3, server=0)])[0][0].value == 6
+
+
+def test_a_stopped_server_does_not_hold_a_session(own_pool: Sandbox, descendants: Callable[[int], list[int]]) -> None:
+    os.kill(server_pid(own_pool, 0, descendants), signal.SIGSTOP)
+    start = time.monotonic()
+    session = own_pool.open(HONEST, limits=Limits(wall=0.5))
+    assert session.loaded.kind in ("limit", "crash")
+    assert time.monotonic() - start < 15
+    session.close()
+    assert own_pool.open(HONEST).call("f", 4).value == 8
+
+
+HOST = """
+import sys, time
+from autotelic.worlds.code.sandbox import Job, Limits, Sandbox, SandboxConfig
+program = "import signal, time\\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\\ndef f():\\n    time.sleep(60)"
+sandbox = Sandbox(SandboxConfig(backend=sys.argv[1], servers=2, limits=Limits(wall=60)))
+print([server.process.pid for server in sandbox._servers], flush=True)
+time.sleep(.1)
+{}
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("managed", [True, False])
+def test_a_host_that_ends_leaves_no_process_behind(
+    backend: str, number: signal.Signals, managed: bool, descendants: Callable, eventually: Callable[..., bool]
+) -> None:
+    run = "sandbox.run([Job(program, ('[\"t\"]',))] * 4)"
+    script = HOST.format(f"with sandbox:\n    {run}" if managed else run)
+    host = subprocess.Popen([sys.executable, "-c", script, backend], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert host.stdout is not None
+    host.stdout.readline()
+    time.sleep(0.5)
+    born = descendants(host.pid)
+    assert len(born) >= 4
+    host.send_signal(number)
+    host.wait(timeout=10)
+    host.stdout.close()
+
+    def gone(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    assert eventually(lambda: all(map(gone, born)), seconds=6.0)
+
+
+def test_an_interrupted_batch_leaves_the_pool_usable(own_pool: Sandbox, healthy: Callable[[Sandbox], None]) -> None:
+    previous = signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            own_pool.run([Job("import time\ndef f():\n    time.sleep(1.5)", (NO_INPUT,))] * 4)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    healthy(own_pool)
+    assert own_pool.replaced == 0
+
+
+def test_closing_ends_every_process_and_may_be_repeated(
+    backend: str, descendants: Callable[[int], list[int]], eventually: Callable[..., bool]
+) -> None:
+    sandbox = Sandbox(SandboxConfig(backend=backend, servers=2))
+    sandbox.run([honest(1, 0), honest(1, 1)])
+    tops = [server.process.pid for server in sandbox._servers]
+    born = [pid for top in tops for pid in [top, *descendants(top)]]
+    session = sandbox.open(HONEST)
+    sandbox.close()
+    sandbox.close()
+    session.close()
+    assert eventually(lambda: not set(born) & {*descendants(1), *descendants(os.getpid())})
+
+
+def test_an_unknown_backend_is_named_with_the_choices() -> None:
+    with pytest.raises(UserError, match="sandlock, bubblewrap, docker"):
+        Sandbox(SandboxConfig(backend="none"))
+
+
+def test_a_backend_that_cannot_start_is_never_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autotelic.worlds.code.sandbox.backends.missing", lambda backend: f"{backend} is not here")
+    with pytest.raises(UserError, match="sandlock is not here"):
+        Sandbox(SandboxConfig())
