@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autotelic.worlds.code.sandbox import Outcome
+from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig
 
 Attempt = Callable[..., Outcome]
 
@@ -59,17 +59,12 @@ def test_all_of_the_promised_memory_can_be_used(attempt: Attempt) -> None:
 
 PROCESSOR = {
     "loop": body("while True: pass"),
-    "ignoring-the-signal": body("signal.signal(signal.SIGXCPU, signal.SIG_IGN)", "while True: pass"),
-    "handling-the-signal": body("signal.signal(signal.SIGXCPU, lambda *_: None)", "while True: pass"),
+    "ignoring-the-signal": body("signal.signal(signal.SIGXCPU, lambda *_: None)", "while True: pass"),
     "blocking-all-signals": body("signal.pthread_sigmask(signal.SIG_SETMASK, range(1, 65))", "while True: pass"),
-    "timers": body(
-        "signal.signal(signal.SIGALRM, lambda *_: 0)", "signal.setitimer(0, .001, .001)", "while True: pass"
-    ),
     "catching": body("while True:", "    try:", "        while True: pass", "    except BaseException: pass"),
-    "big-arithmetic": body("return pow(7, 1 << 10 ** 6, 10 ** 20000) % 10"),
+    "arithmetic": body("return pow(7, 1 << 10 ** 6, 10 ** 20000) % 10"),
     "regular-expression": "import re\ndef f():\n    return re.match('(a*)*$', 'a' * 40 + 'b') is None",
     "print": body("while True: print('x' * 1000)"),
-    "print-error": body("while True: print('x' * 1000, file=sys.stderr)"),
     "while-loading": "while True: pass",
 }
 
@@ -96,12 +91,14 @@ WALL = {
 }
 
 
-@pytest.mark.parametrize("name", WALL)
-def test_waiting_is_limited(attempt: Attempt, name: str) -> None:
+def test_waiting_is_limited(backend: str, healthy: Callable[[Sandbox], None]) -> None:
     start = time.monotonic()
-    outcome = attempt(WALL[name])
-    assert outcome == Outcome("limit", detail="wall")
-    assert time.monotonic() - start < 4.0
+    with Sandbox(SandboxConfig(backend=backend, servers=2, lanes=len(WALL), limits=Limits(wall=1.0))) as sandbox:
+        outcomes = sandbox.run([Job(program, ('["t"]',)) for program in WALL.values()])
+        ends = {name: str(outcome) for name, (outcome,) in zip(WALL, outcomes, strict=True)}
+        assert ends == dict.fromkeys(WALL, "limit wall")
+        assert time.monotonic() - start < 10.0
+        healthy(sandbox)
 
 
 RECURSION = {

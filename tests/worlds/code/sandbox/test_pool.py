@@ -99,8 +99,12 @@ def test_a_waiting_child_killed_from_outside_costs_at_most_its_own_job(
 
 
 def test_a_stopped_server_does_not_hold_the_pool(
-    own_pool: Sandbox, descendants: Callable[[int], list[int]], eventually: Callable[..., bool]
+    own_pool: Sandbox,
+    descendants: Callable[[int], list[int]],
+    eventually: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("autotelic.worlds.code.sandbox.pool._KILL_TIMEOUT", 1.0)
     pid = server_pid(own_pool, 0, descendants)
     os.kill(pid, signal.SIGSTOP)
     start = time.monotonic()
@@ -115,7 +119,10 @@ def test_a_stopped_server_does_not_hold_the_pool(
     assert own_pool.run([honest(3, server=0)])[0][0].value == 6
 
 
-def test_a_stopped_server_does_not_hold_a_session(own_pool: Sandbox, descendants: Callable[[int], list[int]]) -> None:
+def test_a_stopped_server_does_not_hold_a_session(
+    own_pool: Sandbox, descendants: Callable[[int], list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotelic.worlds.code.sandbox.pool._KILL_TIMEOUT", 1.0)
     os.kill(server_pid(own_pool, 0, descendants), signal.SIGSTOP)
     start = time.monotonic()
     session = own_pool.open(HONEST, limits=Limits(wall=0.5))

@@ -19,6 +19,8 @@ def say(text):
         data = data[os.write(3, data):]
 def ask(remote, method, packed='["t",["t"],["d"]]'):
     say('h' + json.dumps([remote, method, packed]))
+QUESTION = b'h' + json.dumps(['arm', 'move', '["t",["t"],["d"]]']).encode()
+QUESTION = struct.pack('=I', len(QUESTION)) + QUESTION
 """
 
 
@@ -137,16 +139,16 @@ FORGED_QUESTIONS = {
     "a-list": "ask('arm', 'move', '[\"t\",[\"l\"],[\"d\"]]')",
     "keyword-number": "ask('arm', 'move', '[\"t\",[\"t\"],[\"d\",[1,1]]]')",
     "not-canonical": "ask('arm', 'move', ' 1')",
-    "overflow": "ask('arm', 'move', '[\"t\",[\"t\",[\"f\",\"0x1p99999\"]],[\"d\"]]')",
-    "packed-number": "say('h[\"arm\",\"move\",1]')",
+    "overflow": 'ask(\'arm\', \'move\', \'["t",["t",["f","0x1p99999"]],["d"]]\')',
+    "packed-number": 'say(\'h["arm","move",1]\')',
     "unhashable-names": "say('h[[],{},\"1\"]')",
     "object": "say('h{}')",
     "deep": "say('h' + '[' * 9000)",
     "empty": "say('h')",
     "digits": "say('h' + '9' * 9000)",
-    "two-at-once": "os.write(3, (struct.pack('=I', 39) + b'h[\"arm\", \"move\", \"[\\\\\"t\\\\\",[\\\\\"t\\\\\"],[\\\\\"d\\\\\"]]\"]') * 2)",
+    "two-at-once": "os.write(3, QUESTION * 2)",
     "two-results": "os.write(3, (struct.pack('=I', 2) + b'v1') * 2); time.sleep(.2)",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FORGED_QUESTIONS)
