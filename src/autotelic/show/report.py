@@ -229,12 +229,12 @@ def _players(page: _Page) -> str:
     wanted = [
         ("propose", "valid_share", "Valid proposals", "share of proposals the world admitted", True),
         ("solve", "solve_rate", "Solve rate", "share of attempts that solved their task", True),
-        ("solve", "learnability", "Learnability", "mean over the tasks attempted; 0 where all or none solve", False),
+        ("solve", "learnability", "Learnability", "mean over the tasks attempted", False),
         ("propose", "duplicate_share", "Duplicates", "share of proposals that were known already", True),
         ("propose", "reward", "Proposer's reward", "mean a proposal", False),
         ("solve", "reward", "Solver's reward", "mean an attempt", False),
         ("solve", "new_tasks", "New tasks in the batch", "the rest is filled up from the archive", False),
-        ("solve", "evidence_share", "Attempts that are evidence", "no time limit, no crash", True),
+        ("solve", "evidence_share", "Attempts that are evidence", "neither cut by a time limit nor lost", True),
     ]
     cards = [
         _kind_lines(page, title, note, f"{role}/{{kind}}/{name}", percent=share)
