@@ -48,9 +48,9 @@ except Exception as error:
 _FLAGS = ["-s", "-P", "-S", "-c", _BOOT]
 
 
-def start(backend: str, hash_seed: int, image: str) -> tuple[subprocess.Popen, socket.socket]:
+def start(backend: str, hash_seed: int, memory: int, image: str) -> tuple[subprocess.Popen, socket.socket]:
     """Starts one server and returns its process and the host's end of the control socket."""
-    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed}}
+    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed, "memory": memory}}
     if backend == "docker":
         return _start_docker(hash_seed, hello, image)
     hello["settings"]["libraries"] = list(_libraries())

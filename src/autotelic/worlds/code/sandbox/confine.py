@@ -67,7 +67,7 @@ _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
 _READ_FILE, _READ_DIR, _EXECUTE = 1 << 2, 1 << 3, 1 << 0
 
 
-_RLIMIT_CPU, _RLIMIT_AS = 0, 9
+_RLIMIT_CPU = 0
 
 
 class ConfinementError(Exception):
@@ -213,14 +213,12 @@ class Confinement:
         self._seccomp = (317, 277)[_column()[0]]
         self._prlimit = (302, 261)[_column()[0]]
 
-    def enter(self, cpu, memory):
-        """Confines the calling process for good; `cpu` in seconds, `memory` in bytes of address space."""
+    def enter(self, cpu):
+        """Confines the calling process for good and gives it `cpu` seconds of processor time."""
         call = self._libc.syscall
-        # One second lies between SIGXCPU, which names the limit, and SIGKILL for those that do not hear it.
-        for limit, soft, hard in ((_RLIMIT_CPU, cpu, cpu + 1), (_RLIMIT_AS, memory, memory)):
-            _check(call(self._prlimit, 0, limit, struct.pack("=QQ", soft, hard), None), "prlimit")
         pid = os.getpid()
         for at in self._pid_at:
             struct.pack_into("=I", self._code, at, pid)
+        _check(call(self._prlimit, 0, _RLIMIT_CPU, struct.pack("=QQ", cpu, cpu), None), "prlimit")
         _check(call(446, self._job_layer, 0), "landlock_restrict_self")
         _check(call(self._seccomp, 1, 0, self._filter), "seccomp")

@@ -79,19 +79,17 @@ class Channel:
             data = data[os.write(self._descriptor, data) :]
 
     def receive(self):
-        size = LENGTH.unpack(self._read(LENGTH.size))[0]
-        data = self._read(size)
-        return data[:1], data[1:].decode("ascii")
+        """The next frame. The host sends one at a time, so what arrives belongs to it."""
+        data = self._read()
+        while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
+            data += self._read()
+        return data[LENGTH.size : LENGTH.size + 1], data[LENGTH.size + 1 :].decode("ascii")
 
-    def _read(self, size):
-        parts = []
-        while size:
-            part = os.read(self._descriptor, min(size, 1 << 16))
-            if not part:
-                os._exit(0)  # the host has closed the session
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+    def _read(self):
+        data = os.read(self._descriptor, 1 << 16)
+        if not data:
+            os._exit(0)  # the host has closed the session
+        return data
 
 
 class Answerer:
@@ -182,10 +180,12 @@ def run_session(channel, job):
         )
 
 
-def child(descriptor, cpu, memory, confinement):
+def child(descriptor, cpu, memory, confinement, default_memory):
     """The job's process, from fork to exit. It reads its job only after every door is shut."""
     try:
-        confinement.enter(cpu, (memory + BASE_MEMORY) << 20)
+        if memory != default_memory:
+            limit_memory(memory)
+        confinement.enter(cpu)
         os.dup2(descriptor, JOB_FD, inheritable=False)
         os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
     except BaseException:
@@ -206,6 +206,11 @@ def warm_up():
         run_job(channel, {"program": "def f(:", "entry": "f", "inputs": ["null"], "output": 1000})
     ours.close()
     theirs.close()
+
+
+def limit_memory(mebibytes):
+    """The soft limit only: a job cannot change it, the filter sees to that, and a session may need more than others."""
+    resource.setrlimit(resource.RLIMIT_AS, ((mebibytes + BASE_MEMORY) << 20, resource.RLIM_INFINITY))
 
 
 def settle(control):
@@ -236,7 +241,8 @@ def serve(control, settings):
         control.send(f"{type(error).__name__}: {error}".encode()[:1000])
         return
     control.send(b"ready")
-    attend(control, wake_read, confinement)
+    limit_memory(settings["memory"])  # which jobs inherit
+    attend(control, wake_read, confinement, settings["memory"])
 
 
 def prepare(settings):
@@ -258,7 +264,7 @@ def prepare(settings):
     return confinement, wake_read
 
 
-def attend(control, wake_read, confinement):
+def attend(control, wake_read, confinement, default_memory):
     """Forks and kills as told and reports the ends, until the host is gone."""
     running = {}  # pid → id
     while True:
@@ -276,12 +282,12 @@ def attend(control, wake_read, confinement):
             message, descriptors = b"", []
         if not message:  # the host is gone, and with it the reason for any child
             break
-        obey(message, descriptors, running, confinement)
+        obey(message, descriptors, running, confinement, default_memory)
     for pid in running:
         os.kill(pid, signal.SIGKILL)
 
 
-def obey(message, descriptors, running, confinement):
+def obey(message, descriptors, running, confinement, default_memory):
     if message[:1] == b"K":
         (doomed,) = struct.unpack("=I", message[1:])
         for pid, identity in running.items():
@@ -292,7 +298,7 @@ def obey(message, descriptors, running, confinement):
         pid = fork()
         if pid == 0:
             try:
-                child(descriptor, cpu, memory, confinement)
+                child(descriptor, cpu, memory, confinement, default_memory)
             finally:
                 os._exit(0)
         os.close(descriptor)

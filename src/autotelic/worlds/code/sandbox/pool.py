@@ -144,7 +144,7 @@ class _Server:
     def __init__(self, config: SandboxConfig, index: int) -> None:
         self.limits = config.limits
         self.index = index
-        self.process, self.control = backends.start(config.backend, index + 1, config.image)
+        self.process, self.control = backends.start(config.backend, index + 1, config.limits.memory, config.image)
         self.alive = True
         self.last_words = ""
         self.ready: deque[_Child] = deque()  # forked ahead, without a job yet
