@@ -1,5 +1,6 @@
 """One pool a backend for the whole corpus, and what must be true of it after every attempt on it."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -36,25 +37,20 @@ def own_pool(backend: str) -> Iterator[Sandbox]:
         yield sandbox
 
 
-def parents() -> dict[int, int]:
-    """Every process that runs here and its parent, without zombies."""
-    found = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue  # ended meanwhile
-            if state != "Z":
-                found[int(folder.name)] = int(parent)
-    return found
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False  # ended meanwhile
 
 
 def below(pid: int) -> list[int]:
-    table = parents()
+    """Every process that descends from this one and is no zombie."""
     found = [pid]
     for one in found:
-        found += [child for child, parent in table.items() if parent == one]
+        for listed in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += filter(running, map(int, listed.read_text().split()))
     return found[1:]
 
 
@@ -68,7 +64,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     while not condition():
         if time.monotonic() > end:
             return False
-        time.sleep(0.02)
+        time.sleep(0.002)
     return True
 
 
