@@ -296,7 +296,9 @@ def _outcomes(page: _Page) -> str:
         totals = _ledger(page)
         entries = [(label, colour, f"{totals[name]:,}") for name, (label, colour) in names.items()]
         layers = [Curve(names[name][0], names[name][1], row) for name, row in ledger.items()]
-        plot = plots.stack("cheating ledger", page.curves.steps, layers, share=False)
+        plot = '<p class="soft">Nothing was seen.</p>'
+        if any(totals.values()):
+            plot = plots.stack("cheating ledger", page.curves.steps, layers, share=False)
         cards.append(_card("Cheating ledger", "attempts a step to get the reward without the task", plot, entries))
     drawn = "".join(cards)
     return f'<div class="grid">{drawn}</div>' if drawn else '<p class="soft">Nothing was judged yet.</p>'
