@@ -219,6 +219,7 @@ class Confinement:
         pid = os.getpid()
         for at in self._pid_at:
             struct.pack_into("=I", self._code, at, pid)
-        _check(call(self._prlimit, 0, _RLIMIT_CPU, struct.pack("=QQ", cpu, cpu), None), "prlimit")
+        # One second lies between SIGXCPU, which names the limit, and SIGKILL for those that do not hear it.
+        _check(call(self._prlimit, 0, _RLIMIT_CPU, struct.pack("=QQ", cpu, cpu + 1), None), "prlimit")
         _check(call(446, self._job_layer, 0), "landlock_restrict_self")
         _check(call(self._seccomp, 1, 0, self._filter), "seccomp")
