@@ -20,7 +20,7 @@ WEAKENED = {
     "network": ("confine", " socket:41:198", " "),
     "signal": ("confine", '"kill": _argument_is(0, [_OWN_PID], _KILL)', '"kill": _return(_ALLOW)'),
     "fork": ("confine", " clone:56:220", " "),
-    "memory": ("confine", "(_RLIMIT_AS, memory, memory)", "(_RLIMIT_AS, 1 << 40, 1 << 40)"),
+    "memory": ("inside", "((mebibytes + BASE_MEMORY) << 20,", "(resource.RLIM_INFINITY,"),
     "environment": ("inside", "os.environ.clear()", "os.environ['HOME'] = '/root'"),
     "forged result": (
         "inside",
