@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -252,3 +253,23 @@ def test_embedded_json_cannot_end_its_element():
 def test_escaped_text_shows_what_it_hides():
     assert text("a\u202eb") == "a\\u202eb"
     assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
+
+
+def test_the_sample_is_bounded_however_much_was_archived(make_run):
+    path = write_report(make_run(40, tasks=12, attempts=1))
+    items = read(path).sample
+    assert 0 < sum(item["type"] == "task" for item in items) <= 180
+    assert 0 < sum(item["type"] == "rejection" for item in items) <= 90
+    assert len(embedded(items)) < 1_000_000
+    assert {item["step"] for item in items} >= {0, 39}, "early and late ones alike"
+
+
+def test_a_run_held_by_another_process_is_shown_as_running(make_run):
+    path = make_run(2, result=False)
+    code = f"import sys; from autotelic.runs.directory import Run; Run.open({str(path)!r}); print(); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout is not None
+        owner.stdout.readline()
+        said = read(write_report(path)).said
+        owner.communicate()
+    assert "running" in said
