@@ -218,10 +218,10 @@ def _by_kind(page: _Page) -> str:
         rows.append((kind, f"{tasks:,}", f"{active:,}", *shares))
     retired = ", ".join(f"{n:,} {why}" for why, n in page.counts.get("retired", {}).items())
     note = f'<p class="soft">Retired: {text(retired)}.</p>' if retired else ""
-    columns = ("kind", "tasks", "active", "valid proposals", "attempts solved")
+    columns = ("kind", "tasks", "active", "valid", "solved")
     return (
-        '<div class="card"><h3>By kind</h3><p class="soft">Shares: mean of the first tenth of the steps → mean of the '
-        f"last.</p>{_table(columns, rows)}{note}</div>"
+        '<div class="card"><h3>By kind</h3><p class="soft">Shares of proposals that are valid and of attempts that '
+        f"solve: mean of the first tenth of the steps → mean of the last.</p>{_table(columns, rows)}{note}</div>"
     )
 
 
