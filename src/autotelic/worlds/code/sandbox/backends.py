@@ -16,9 +16,13 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autotelic.errors import UserError
 from autotelic.runs import workers
+
+if TYPE_CHECKING:
+    from autotelic.worlds.code.sandbox.pool import SandboxConfig
 
 _HERE = Path(__file__).parent
 NAMES = ("sandlock", "bubblewrap", "docker")
@@ -48,15 +52,15 @@ except Exception as error:
 _FLAGS = ["-s", "-P", "-S", "-c", _BOOT]
 
 
-def start(backend: str, hash_seed: int, memory: int, image: str) -> tuple[subprocess.Popen, socket.socket]:
+def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, socket.socket]:
     """Starts one server and returns its process and the host's end of the control socket."""
-    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed, "memory": memory}}
-    if backend == "docker":
-        return _start_docker(hash_seed, hello, image)
+    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed, "memory": config.limits.memory}}
+    if config.backend == "docker":
+        return _start_docker(hash_seed, hello, config.image)
     hello["settings"]["libraries"] = list(_libraries())
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        argv = {"sandlock": _sandlock, "bubblewrap": _bubblewrap}[backend]()
+        argv = _sandlock(config.namespaces) if config.backend == "sandlock" else _bubblewrap()
         # An empty environment: what a server does not have, no job can see.
         process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed)}, cwd="/")
     _greet(ours, hello)
@@ -129,14 +133,18 @@ def _links_to(path: str) -> list[str]:
     return [name for name in os.listdir(folder) if name.startswith(stem) and ".so" in name]
 
 
-def _sandlock() -> list[str]:
+def _sandlock(namespaces: bool) -> list[str]:
     """sandlock confines a process in place, for good and through exec. Its supervised mode is not used: the supervisor
     would be asked at every fork, which costs each job a third of a millisecond and adds nothing to what jobs deny
     themselves in `confine.py`. A program of its own does it, because our process must stay free.
     """
-    policy = {"fs_readable": [*_libraries(), _standard_library(), *_loaders()], "fs_writable": [os.devnull]}
-    command = [interpreter(), *_FLAGS, "-"]
-    return [sys.executable, "-I", str(_HERE / "launch.py"), json.dumps({"policy": policy, "command": command})]
+    request = {
+        "hide": namespaces,
+        "readable": [*_libraries(), *_loaders(), _standard_library()],
+        "writable": [os.devnull],
+        "command": [interpreter(), *_FLAGS, "-"],
+    }
+    return [sys.executable, "-I", str(_HERE / "launch.py"), json.dumps(request)]
 
 
 def _loaders() -> list[str]:

@@ -44,6 +44,7 @@ class SandboxConfig:
     servers: int = 0  # warm servers, each with a hash seed of its own; 0: one a core, at least 4
     lanes: int = 0  # jobs that run at once; 0: one a core
     ahead: int = 8  # children that a server forks ahead at a time
+    namespaces: bool = True  # sandlock only: also hide which paths and processes exist; false where a system denies it
     image: str = "python:3.11-slim"  # docker only
     limits: Limits = field(default_factory=Limits)
 
@@ -144,7 +145,7 @@ class _Server:
     def __init__(self, config: SandboxConfig, index: int) -> None:
         self.limits = config.limits
         self.index = index
-        self.process, self.control = backends.start(config.backend, index + 1, config.limits.memory, config.image)
+        self.process, self.control = backends.start(config, index + 1)
         self.alive = True
         self.last_words = ""
         self.ready: deque[_Child] = deque()  # forked ahead, without a job yet
@@ -160,7 +161,10 @@ class _Server:
         if word != b"ready":
             code = workers.stop(self.process)
             reason = word.decode(errors="replace") or f"the server ended with code {code}"
-            raise UserError(f"sandbox: backend {backend} does not start here: {reason}; see `autotelic doctor`")
+            advice = ""
+            if backend == "sandlock" and "namespaces" in reason:
+                advice = "; use bubblewrap or docker, or show programs which paths exist with sandbox.namespaces=false"
+            raise UserError(f"sandbox: {backend} does not start here: {reason}{advice}; see `autotelic doctor`")
         # Only sending may take time: `settimeout` would make the look for notices wait as well.
         self.control.settimeout(None)
         self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("=qq", _CONTROL_TIMEOUT, 0))
