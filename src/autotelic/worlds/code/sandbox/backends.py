@@ -57,7 +57,9 @@ def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, sock
     hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed, "memory": config.limits.memory}}
     if config.backend == "docker":
         return _start_docker(hash_seed, hello, config.image)
-    hello["settings"]["libraries"] = list(_libraries())
+    # In namespaces there is nothing to see but what may be read; without them the server grants each file by name.
+    hidden = config.namespaces or config.backend == "bubblewrap"
+    hello["settings"]["readable"] = ["/"] if hidden else [*_standard_modules(), *_libraries()]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         argv = _sandlock(config.namespaces) if config.backend == "sandlock" else _bubblewrap()
@@ -108,6 +110,14 @@ def _standard_library() -> str:
 
 
 @functools.cache
+def _standard_modules() -> tuple[str, ...]:
+    """What is in the standard library's folder, without what is installed beside it."""
+    library = _standard_library()
+    names = sorted(set(os.listdir(library)) - {os.path.basename(path) for path in _installed_beside()})
+    return tuple(os.path.join(library, name) for name in names)
+
+
+@functools.cache
 def _libraries() -> tuple[str, ...]:
     """The shared libraries that the interpreter and its extension modules load, asked of a process that loads them."""
     probe = (
@@ -141,10 +151,15 @@ def _sandlock(namespaces: bool) -> list[str]:
     request = {
         "hide": namespaces,
         "readable": [*_libraries(), *_loaders(), _standard_library()],
-        "writable": [os.devnull],
+        "masked": _installed_beside(),
         "command": [interpreter(), *_FLAGS, "-"],
     }
     return [sys.executable, "-I", str(_HERE / "launch.py"), json.dumps(request)]
+
+
+def _installed_beside() -> list[str]:
+    """Where packages are installed inside the standard library's folder: not part of it."""
+    return [os.path.join(_standard_library(), name) for name in ("site-packages", "dist-packages")]
 
 
 def _loaders() -> list[str]:
@@ -155,8 +170,7 @@ def _loaders() -> list[str]:
 def _bubblewrap() -> list[str]:
     library = _standard_library()
     binds = [part for path in (*_libraries(), *_loaders()) for part in ("--ro-bind", path, path)]
-    masks = [os.path.join(library, name) for name in ("site-packages", "dist-packages")]
-    hidden = [part for path in masks if os.path.isdir(path) for part in ("--tmpfs", path)]
+    hidden = [part for path in _installed_beside() if os.path.isdir(path) for part in ("--tmpfs", path)]
     # fmt: off
     return [
         shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
@@ -170,7 +184,7 @@ def _bubblewrap() -> list[str]:
 
 def _start_docker(hash_seed: int, hello: dict, image: str) -> tuple[subprocess.Popen, socket.socket]:
     """A container reaches us through a socket in a folder of its own: descriptors cannot pass through the daemon."""
-    hello["settings"]["libraries"] = ["/lib", "/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/bin"]
+    hello["settings"]["readable"] = ["/lib", "/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/bin"]
     folder = Path(tempfile.mkdtemp(prefix="autotelic-"))
     folder.chmod(0o755)
     address = folder / "control"

@@ -256,7 +256,7 @@ def prepare(settings):
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    confinement = confine.Confinement(readable(settings))
+    confinement = confine.Confinement(settings["readable"])
     warm_up()
     gc.collect()
     gc.freeze()
@@ -322,12 +322,3 @@ def reap(control, running):
         notices.append(NOTICE.pack(running.pop(pid), status, milliseconds))
     if notices:
         control.send(b"".join(notices))
-
-
-def readable(settings):
-    """The interpreter's own files: the standard library without what is installed beside it, and its libraries."""
-    library = os.path.dirname(os.__file__)
-    beside = {"site-packages", "dist-packages", "ensurepip", "test", "idlelib"}
-    return [os.path.join(library, name) for name in sorted(os.listdir(library)) if name not in beside] + settings[
-        "libraries"
-    ]

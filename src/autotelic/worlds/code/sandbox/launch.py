@@ -31,8 +31,9 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
     _check(_libc.mount(*encoded, ctypes.c_ulong(flags), data and data.encode()), f"mount {target}")
 
 
-def hide(paths: list[str]) -> None:
-    """Leaves nothing of the file system but `paths`, and no other process, network, name or shared memory."""
+def hide(paths: list[str], masked: list[str]) -> None:
+    """Leaves nothing of the file system but `paths` without what is below `masked`; and no other process, network, host
+    name or shared memory."""
     uid, gid = os.geteuid(), os.getegid()
     namespaces = _NEW_USERS | _NEW_MOUNTS | _NEW_NETWORK | _NEW_IPC | _NEW_NAMES
     _check(_libc.unshare(namespaces), "namespaces")
@@ -48,6 +49,9 @@ def hide(paths: list[str]) -> None:
     os.chdir("/")
     for path in paths:
         _show(path)
+    for path in masked:
+        if os.path.isdir(path):
+            _mount("tmpfs", path, "tmpfs", _READ_ONLY | _NO_SUID | _NO_DEVICES, "size=4k")
     _check(_libc.umount2(b"/.old", _DETACH), "umount")
     os.rmdir("/.old")
     _mount("none", "/", None, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
@@ -75,9 +79,11 @@ def _show(path: str) -> None:
 def main() -> None:
     request = json.loads(sys.argv[1])
     try:
+        readable = request["readable"]
         if request["hide"]:
-            hide([*request["readable"], *request["writable"]])
-        sandlock.confine(sandlock.Sandbox(fs_readable=request["readable"], fs_writable=request["writable"]))
+            hide([*readable, os.devnull], request["masked"])
+            readable = ["/"]  # all that is left; a kernel that copies few rules forks faster
+        sandlock.confine(sandlock.Sandbox(fs_readable=readable, fs_writable=[os.devnull]))
         os.execv(request["command"][0], request["command"])
     except Exception as error:
         os.write(0, f"{type(error).__name__}: {error}".encode()[:1000])  # the control socket: the host shows it

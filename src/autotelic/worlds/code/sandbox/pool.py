@@ -42,7 +42,7 @@ Answer = Callable[[str, str, tuple, dict], Any]  # remote, method, arguments, ke
 class SandboxConfig:
     backend: str = "sandlock"  # sandlock, bubblewrap or docker; never another than the one named
     servers: int = 0  # warm servers, each with a hash seed of its own; 0: one a core, at least 4
-    lanes: int = 0  # jobs that run at once; 0: one a core
+    lanes: int = 0  # jobs that run at once; 0: two a core, so that a core is busy while a job starts or ends
     ahead: int = 8  # children that a server forks ahead at a time
     namespaces: bool = True  # sandlock only: also hide which paths and processes exist; false where a system denies it
     image: str = "python:3.11-slim"  # docker only
@@ -241,7 +241,7 @@ class Sandbox:
             raise UserError(f"sandbox: {reason}")
         cores = len(os.sched_getaffinity(0))
         self.servers = self.config.servers or max(4, cores)
-        self.lanes = self.config.lanes or cores
+        self.lanes = self.config.lanes or 2 * cores
         self.replaced = 0  # servers that died and were started anew
         self._poll = select.epoll()
         self._sockets: dict[int, _Server | _Child] = {}  # by descriptor: what the poll watches
