@@ -1,10 +1,12 @@
 """How fast the sandbox runs programs, beside three ways to run them without one.
 
-    python benchmarks/sandbox.py [speed|scaling|memory] [--backend NAME] [--jobs N] [--repeats N]
+    python benchmarks/sandbox.py [speed|scaling|memory] [--backend NAME] [--jobs N] [--repeats N] [--reference PATH]
 
 speed    the same programs through (a) a subprocess each, (b) a fork server without any isolation, (c) a pool of warm
          workers that execute one program after another in their own process, and the sandbox; rounds are interleaved,
-         and the ratio is of medians. `validate` runs each program twice, as admission does.
+         and the ratio is of medians. `validate` runs each program twice, as admission does. With --reference, the
+         path of a checkout of Absolute-Zero-Reasoner, its own executor validates the same programs as its trainer
+         does, one after another (it needs pebble, regex, timeout_decorator and tqdm on PYTHONPATH).
 scaling  the sandbox with 1, 2, … lanes.
 memory   resident memory of the host and its servers over many jobs.
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import importlib
 import json
 import os
 import select
@@ -97,6 +100,18 @@ class WarmPool:
     def validate_batch(self, texts: Sequence[str]) -> list[bool]:
         futures = [self.pool.submit(_execute_twice, text) for text in texts]
         return [len(set(future.result())) == 1 for future in futures]
+
+
+class Reference:
+    """(c) The executor of Absolute Zero's published code, from a checkout of it."""
+
+    def __init__(self, checkout: str) -> None:
+        sys.path.insert(0, checkout)
+        module = importlib.import_module("absolute_zero_reasoner.utils.code_utils.python_executor")
+        self.executor = module.PythonExecutor(timeout_length=10, ast_check=True, max_workers=CORES)
+
+    def validate(self, texts: Sequence[str]) -> list[bool]:
+        return [self.executor.check_all(text, "3", banned_keywords=["os", "sys"])[0] for text in texts]
 
 
 class ForkServer:
@@ -185,7 +200,7 @@ def rate(work: Callable[[Sequence[str]], list], count: int, right: list) -> floa
     return count / spent
 
 
-def speed(backend: str, jobs: int, repeats: int) -> list[dict]:
+def speed(backend: str, jobs: int, repeats: int, reference: str | None) -> list[dict]:
     pool, server = WarmPool(), ForkServer()
     with Sandbox(SandboxConfig(backend=backend)) as sandbox:
         ways: dict[str, tuple[Callable[[Sequence[str]], list], int, list]] = {
@@ -197,6 +212,8 @@ def speed(backend: str, jobs: int, repeats: int) -> list[dict]:
             "c: validate, batch": (pool.validate_batch, jobs, [True] * jobs),
             "sandbox: validate": (lambda texts: validate_by_sandbox(sandbox, texts), jobs, [True] * jobs),
         }
+        if reference:
+            ways["c: validate, reference's executor"] = (Reference(reference).validate, jobs, [True] * jobs)
         rates: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(repeats):
             for name, (work, count, right) in ways.items():
@@ -277,9 +294,13 @@ def main() -> None:
     parser.add_argument("--backend", default="sandlock")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--reference", help="a checkout of Absolute-Zero-Reasoner")
     given = parser.parse_args()
     jobs = given.jobs or {"speed": 1000, "scaling": 1000, "memory": 100_000}[given.what]
-    lines = {"speed": speed, "scaling": scaling, "memory": memory}[given.what](given.backend, jobs, given.repeats)
+    if given.what == "speed":
+        lines = speed(given.backend, jobs, given.repeats, given.reference)
+    else:
+        lines = {"scaling": scaling, "memory": memory}[given.what](given.backend, jobs, given.repeats)
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as file:
         for line in lines:

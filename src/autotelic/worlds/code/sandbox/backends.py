@@ -49,7 +49,7 @@ except Exception as error:
     raise SystemExit(1)
 """
 # -s -P and an empty environment are what -I does, except that -I would also ignore PYTHONHASHSEED.
-_FLAGS = ["-s", "-P", "-S", "-c", _BOOT]
+_FLAGS = ["-s", "-P", "-S", "-X", "no_debug_ranges", "-c", _BOOT]
 
 
 def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, socket.socket]:

@@ -13,7 +13,6 @@ only.
 import builtins
 import contextlib
 import ctypes
-import fcntl
 import gc
 import json
 import os
@@ -31,6 +30,7 @@ FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
 CONTROL_PACKET = 4096
+GARBAGE = 20_000  # new objects before a job's garbage is looked for: most end without
 GATHER = 0.002  # seconds to wait for more ends to report
 MAX_FORKS = 64  # descriptors one control packet may carry
 JOB_FD = 3
@@ -39,20 +39,8 @@ MAX_DESCRIPTORS = 256  # of the server, all closed in its children
 CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and therefore read no job
 MAX_MESSAGE = 500
 BASE_MEMORY = 64  # MiB of address space that the interpreter itself takes
-# Programs ask for these most: loading them once here saves each job the loading.
-PRELOADED = (
-    "math",
-    "random",
-    "re",
-    "string",
-    "itertools",
-    "functools",
-    "collections",
-    "heapq",
-    "bisect",
-    "copy",
-    "typing",
-)
+# Programs ask for these most: loading them once here saves each job the loading. A longer list makes every fork dearer.
+PRELOADED = ("math", "random", "re", "itertools", "functools", "collections")
 
 
 ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
@@ -217,7 +205,7 @@ def settle(control):
     """Puts null where jobs look for standard streams, the control socket out of the way, and what is the same for all
     jobs into limits that they inherit."""
     null = os.open(os.devnull, os.O_RDWR)
-    moved = socket.socket(fileno=fcntl.fcntl(control.fileno(), fcntl.F_DUPFD_CLOEXEC, FIRST_FREE))
+    moved = socket.socket(fileno=os.dup2(control.fileno(), FIRST_FREE, inheritable=False))
     control.close()
     for stream in range(JOB_FD + 1):
         os.dup2(null, stream)  # descriptor 3 is taken too: nothing of ours may end up there
@@ -261,6 +249,7 @@ def prepare(settings):
     gc.collect()
     gc.freeze()
     gc.disable()
+    gc.set_threshold(GARBAGE)
     return confinement, wake_read
 
 
