@@ -29,14 +29,15 @@ NAMES = ("sandlock", "bubblewrap", "docker")
 
 # The first words of a server: fetch its own source over the control socket, so that no file of ours is inside.
 _BOOT = """
-import json, socket, sys, types
+import _socket, sys
 if sys.argv[1] == "-":
-    control = socket.socket(fileno=0)
+    control = _socket.socket(fileno=0)
 else:
-    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     control.connect(sys.argv[1])
-hello = json.loads(control.recv(1 << 20))
-modules = {name: types.ModuleType(name) for name in hello["sources"]}
+hello = {}
+exec(control.recv(1 << 20), hello)
+modules = {name: type(sys)(name) for name in hello["sources"]}
 sys.modules.update(modules)
 try:
     for name, source in hello["sources"].items():
@@ -54,7 +55,8 @@ _FLAGS = ["-s", "-P", "-S", "-X", "no_debug_ranges", "-c", _BOOT]
 
 def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, socket.socket]:
     """Starts one server and returns its process and the host's end of the control socket."""
-    hello = {"sources": _sources(), "settings": {"hash_seed": hash_seed, "memory": config.limits.memory}}
+    hello = {"sources": _sources(), "settings": {}}
+    hello["settings"] |= {"hash_seed": hash_seed, "memory": config.limits.memory, "preload": list(config.preload)}
     if config.backend == "docker":
         return _start_docker(hash_seed, hello, config.image)
     # In namespaces there is nothing to see but what may be read; without them the server grants each file by name.
@@ -88,7 +90,7 @@ def missing(backend: str) -> str | None:
 
 
 def _greet(control: socket.socket, hello: dict) -> None:
-    data = json.dumps(hello).encode()
+    data = "".join(f"{name} = {value!r}\n" for name, value in hello.items()).encode()
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * len(data))
     control.send(data)
 

@@ -6,22 +6,21 @@ knows ids, pids and exit statuses, and reports the latter.
 
 Messages on the control socket (one packet each): host → server b"F" and (id, CPU seconds, MiB) for each descriptor
 that comes with it: fork; b"K" id: kill; server → host: id, wait status, processor milliseconds. Frames on a job's own
-socket: length, one byte saying what, payload. This file is sent into the sandbox, so it imports the standard library
-only.
+socket: length, one byte saying what, payload. This file is sent into the sandbox. It imports
+little, and C modules without their Python wrappers: every job's process is a copy of this one, and what is not there
+need not be copied.
 """
 
+import _signal
+import _socket
 import builtins
-import contextlib
 import ctypes
 import gc
-import json
 import os
-import resource
 import select
-import signal
-import socket
 import struct
 import sys
+from _json import encode_basestring_ascii as quote
 
 import confine  # pyright: ignore[reportMissingImports]  # sent along with this file
 import values  # pyright: ignore[reportMissingImports]
@@ -32,21 +31,16 @@ LENGTH = struct.Struct("=I")
 CONTROL_PACKET = 4096
 GARBAGE = 20_000  # new objects before a job's garbage is looked for: most end without
 GATHER = 0.002  # seconds to wait for more ends to report
-MAX_FORKS = 64  # descriptors one control packet may carry
+ANCILLARY = 512  # bytes of descriptors that one control packet may carry
 JOB_FD = 3
 FIRST_FREE = 10  # descriptors of the server itself start here
 MAX_DESCRIPTORS = 256  # of the server, all closed in its children
 CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and therefore read no job
 MAX_MESSAGE = 500
 BASE_MEMORY = 64  # MiB of address space that the interpreter itself takes
-# Programs ask for these most: loading them once here saves each job the loading. A longer list makes every fork dearer.
-PRELOADED = ("math", "random", "re", "itertools", "functools", "collections")
-
 
 ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeError, KeyError, TimeoutError)}
 
-
-parse = json.JSONDecoder().scan_once  # json.loads without the regular expressions around it
 
 # The C library's fork, with the interpreter's lock held: os.fork would also run what modules ask to be run in every
 # child (random seeds itself anew, threading rebuilds its tables), which touches pages and undoes `random.seed`. It is
@@ -92,15 +86,20 @@ class Answerer:
 
     def _method(self, name, method):
         def ask(_, *args, **kwargs):
-            self._channel.send(b"h", json.dumps([name, method, values.encode((args, kwargs))]))
+            self._channel.send(b"h", list_of(name, method, values.encode((args, kwargs))))
             tag, text = self._channel.receive()
             if tag == b"A":
                 return values.parse(text)
-            kind, message = parse(text, 0)[0]
+            kind, message = values.scan(text)
             raise ERRORS.get(kind, RuntimeError)(message)
 
         ask.__name__ = method
         return ask
+
+
+def list_of(*texts):
+    """JSON of a list of texts."""
+    return f"[{','.join(map(quote, texts))}]"
 
 
 def report(channel, call, max_bytes):
@@ -115,7 +114,7 @@ def report(channel, call, max_bytes):
         channel.send(b"l", "memory")
     except BaseException as error:
         name = type.__dict__["__name__"].__get__(type(error))
-        channel.send(b"e", json.dumps([name[:100], text_of(error)]))
+        channel.send(b"e", list_of(name[:100], text_of(error)))
 
 
 def text_of(error):
@@ -158,7 +157,7 @@ def run_session(channel, job):
         return
     report(channel, lambda: namespace.update(load(program)), job["output"])
     while True:
-        entry, given = parse(channel.receive()[1], 0)[0]
+        entry, given = values.scan(channel.receive()[1])
         report(
             channel,
             lambda entry=entry, given=given: namespace[entry](
@@ -179,14 +178,14 @@ def child(descriptor, cpu, memory, confinement, default_memory):
     except BaseException:
         os._exit(CANNOT_CONFINE)
     channel = Channel(JOB_FD)
-    job = parse(channel.receive()[1], 0)[0]
+    job = values.scan(channel.receive()[1])
     gc.enable()
     (run_session if job["session"] else run_job)(channel, job)
 
 
 def warm_up():
     """Does once what every job would do first, so that the pages it touches are shared instead of copied."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = _socket.socketpair()
     channel = Channel(ours.fileno())
     program = "def f(a):\n    b = [a, 2.5, 'c']\n    for i in range(3):\n        b += [i]\n    return b, {'k': a}\n"
     for _ in range(20):
@@ -196,84 +195,111 @@ def warm_up():
     theirs.close()
 
 
-def limit_memory(mebibytes):
-    """The soft limit only: a job cannot change it, the filter sees to that, and a session may need more than others."""
-    resource.setrlimit(resource.RLIMIT_AS, ((mebibytes + BASE_MEMORY) << 20, resource.RLIM_INFINITY))
-
-
 def settle(control):
     """Puts null where jobs look for standard streams, the control socket out of the way, and what is the same for all
     jobs into limits that they inherit."""
     null = os.open(os.devnull, os.O_RDWR)
-    moved = socket.socket(fileno=os.dup2(control.fileno(), FIRST_FREE, inheritable=False))
+    moved = _socket.socket(fileno=os.dup2(control.fileno(), FIRST_FREE, inheritable=False))
     control.close()
     for stream in range(JOB_FD + 1):
         os.dup2(null, stream)  # descriptor 3 is taken too: nothing of ours may end up there
     for limit, value in (
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MEMLOCK, 0),
-        (resource.RLIMIT_NOFILE, MAX_DESCRIPTORS),
+        (confine.RLIMIT_FSIZE, 0),
+        (confine.RLIMIT_CORE, 0),
+        (confine.RLIMIT_MEMLOCK, 0),
+        (confine.RLIMIT_NOFILE, MAX_DESCRIPTORS),
     ):
-        resource.setrlimit(limit, (value, value))
+        confine.limit(limit, value, value)
     os.environ.clear()
     os.chdir("/")  # where the host stands is not for the jobs to know
     return moved
 
 
+def limit_memory(mebibytes):
+    """The soft limit only: a job cannot change it, the filter sees to that, and a session may need more than others."""
+    confine.limit(confine.RLIMIT_AS, (mebibytes + BASE_MEMORY) << 20, confine.UNLIMITED)
+
+
+class SeededRandom:
+    """Gives every job that imports random the same numbers on the same server: chance would make a run irreproducible,
+    and a program that depends on it is caught by the other servers' differing numbers."""
+
+    def __init__(self, seed):
+        self._seed = seed
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "random":
+            return None
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next(found for found in others if found is not None)
+        load = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (load(module), module.seed(self._seed))
+        return spec
+
+
 def serve(control, settings):
     control = settle(control)
     try:
-        confinement, wake_read = prepare(settings)
+        confinement = prepare(settings)
     except Exception as error:
         control.send(f"{type(error).__name__}: {error}".encode()[:1000])
         return
     control.send(b"ready")
     limit_memory(settings["memory"])  # which jobs inherit
-    attend(control, wake_read, confinement, settings["memory"])
+    attend(control, confinement, settings["memory"])
 
 
 def prepare(settings):
     """All that jobs share, done once: modules loaded, doors shut, pages touched."""
-    for name in PRELOADED:
+    sys.meta_path.insert(0, SeededRandom(settings["hash_seed"]))
+    for name in settings["preload"]:
         __import__(name)
-    # The same numbers on every start: a program that draws some is caught by the other servers' differing ones.
-    sys.modules["random"].seed(settings["hash_seed"])
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_read, False)
-    os.set_blocking(wake_write, False)
-    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
     confinement = confine.Confinement(settings["readable"])
     warm_up()
     gc.collect()
     gc.freeze()
     gc.disable()
     gc.set_threshold(GARBAGE)
-    return confinement, wake_read
+    return confinement
 
 
-def attend(control, wake_read, confinement, default_memory):
+def attend(control, confinement, default_memory):
     """Forks and kills as told and reports the ends, until the host is gone."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_read, False)
+    os.set_blocking(wake_write, False)
+    _signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
     running = {}  # pid → id
     while True:
         ready, _, _ = select.select([control, wake_read], [], [])
+        if control not in ready:
+            # A child has ended. Others are about to: their ends are reported together, unless an order comes.
+            ready, _, _ = select.select([control], [], [], GATHER)
+        drain(wake_read)
         try:
-            if control not in ready:
-                # A child has ended. Others are about to: their ends are reported together, unless an order comes.
-                ready, _, _ = select.select([control], [], [], GATHER)
-            drain(wake_read)
             reap(control, running)
-            if control not in ready:
+            if not ready:
                 continue
-            message, descriptors, _, _ = socket.recv_fds(control, CONTROL_PACKET, MAX_FORKS)
+            message, ancillary = control.recvmsg(CONTROL_PACKET, ANCILLARY)[:2]
         except (BrokenPipeError, ConnectionResetError):
-            message, descriptors = b"", []
+            message, ancillary = b"", ()
         if not message:  # the host is gone, and with it the reason for any child
             break
-        obey(message, descriptors, running, confinement, default_memory)
+        obey(message, descriptors_of(ancillary), running, confinement, default_memory)
     for pid in running:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, _signal.SIGKILL)
+
+
+def drain(descriptor):
+    try:
+        os.read(descriptor, 4096)
+    except BlockingIOError:
+        return
+
+
+def descriptors_of(ancillary):
+    return [number for _, _, data in ancillary for (number,) in struct.iter_unpack("=i", data)]
 
 
 def obey(message, descriptors, running, confinement, default_memory):
@@ -281,7 +307,7 @@ def obey(message, descriptors, running, confinement, default_memory):
         (doomed,) = struct.unpack("=I", message[1:])
         for pid, identity in running.items():
             if identity == doomed:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _signal.SIGKILL)
         return
     for (identity, cpu, memory), descriptor in zip(FORK.iter_unpack(message[1:]), descriptors, strict=True):
         pid = fork()
@@ -293,11 +319,6 @@ def obey(message, descriptors, running, confinement, default_memory):
         os.close(descriptor)
         if pid > 0:  # else there is no room for a process now: the host sees the job's socket close
             running[pid] = identity
-
-
-def drain(descriptor):
-    with contextlib.suppress(BlockingIOError):
-        os.read(descriptor, 4096)
 
 
 def reap(control, running):

@@ -40,6 +40,7 @@ def hide(paths: list[str], masked: list[str]) -> None:
     for file, line in (("setgroups", "deny"), ("uid_map", f"{_UID} {uid} 1"), ("gid_map", f"{_UID} {gid} 1")):
         with open(f"/proc/self/{file}", "w") as opened:
             opened.write(line)
+    _check(_libc.sethostname(b"sandbox", 7), "sethostname")
     _mount("none", "/", None, _RECURSIVE | _PRIVATE)
     root = "/tmp"  # covered by a small file system of our own, which becomes the root
     _mount("tmpfs", root, "tmpfs", _NO_SUID | _NO_DEVICES, "size=1m,mode=755")

@@ -43,6 +43,9 @@ class SandboxConfig:
     backend: str = "sandlock"  # sandlock, bubblewrap or docker; never another than the one named
     servers: int = 0  # warm servers, each with a hash seed of its own; 0: one a core, at least 4
     lanes: int = 0  # jobs that run at once; 0: two a core, so that a core is busy while a job starts or ends
+    preload: list[str] = field(
+        default_factory=lambda: ["math"]
+    )  # modules that jobs need not load; each slows every fork
     ahead: int = 8  # children that a server forks ahead at a time
     namespaces: bool = True  # sandlock only: also hide which paths and processes exist; false where a system denies it
     image: str = "python:3.11-slim"  # docker only
