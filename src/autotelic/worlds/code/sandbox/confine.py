@@ -12,8 +12,8 @@ import ctypes
 import os
 import struct
 
-# name:number on x86-64:number on arm64. Of what tells one machine from another only uname is among them, because modules
-# of the standard library ask it when they are loaded; namespaces give it a name that says nothing.
+# name:number on x86-64:number on arm64. Of what tells one machine from another only uname is among them, because some
+# modules of the standard library ask it when they are loaded; namespaces give it a name that says nothing.
 _ALLOWED = """
 access:21: alarm:37: arch_prctl:158: brk:12:214 clock_getres:229:114 clock_gettime:228:113
 clock_nanosleep:230:115 close:3:57 close_range:436:436

@@ -11,7 +11,7 @@ little, and C modules without their Python wrappers: every job's process is a co
 need not be copied.
 """
 
-import _signal
+import _signal  # pyright: ignore[reportMissingImports]
 import _socket
 import builtins
 import ctypes
@@ -231,9 +231,14 @@ class SeededRandom:
         if name != "random":
             return None
         others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
-        spec = next(found for found in others if found is not None)
-        load = spec.loader.exec_module
-        spec.loader.exec_module = lambda module: (load(module), module.seed(self._seed))
+        spec = next(found for found in others if found is not None and found.loader is not None)
+        load = spec.loader.exec_module  # pyright: ignore[reportOptionalMemberAccess]
+
+        def load_and_seed(module):
+            load(module)
+            module.seed(self._seed)
+
+        spec.loader.exec_module = load_and_seed  # pyright: ignore[reportOptionalMemberAccess]
         return spec
 
 

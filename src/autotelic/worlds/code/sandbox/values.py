@@ -143,7 +143,7 @@ class Grammar:
     parse_float, parse_constant, parse_int = staticmethod(_refuse), staticmethod(_refuse), staticmethod(_parse_int)
 
 
-_scan = make_scanner(Grammar)
+_scan = make_scanner(Grammar)  # pyright: ignore[reportArgumentType]
 
 
 def _decode(tree, depth):
