@@ -103,7 +103,7 @@ def test_lineage_names_references_in_order_and_the_parent(archive: Archive) -> N
 
 def test_only_evidence_counts_as_an_attempt(archive: Archive) -> None:
     archive.add_tasks(0, [make_task(1)])
-    attempt(archive, 1, make_task(1), ["correct", "wrong", "limit", "crash", "correct"])
+    attempt(archive, 1, make_task(1), ["correct", "wrong", "limit", "lost", "correct"])
     (entry,) = archive.tasks()
     assert (entry.attempts, entry.solved) == (3, 2)
 

@@ -102,13 +102,14 @@ class Archive(Records):
         """Joins the open transaction or makes one of its own."""
         if step < max(self._step, 0):
             raise ValueError(f"step {step} is before step {self._step}, which is written already")
-        if self._writing:
-            self._step = step
-            yield
-        else:
-            with self.transaction():
-                self._step = step
+        if not self._writing:
+            with self.transaction(), self._writes(step):
                 yield
+            return
+        before = self._store.changes
+        yield
+        if self._store.changes > before:  # nothing written is no step, or the file would know less than we do
+            self._step = step
 
     def _next(self, table: str) -> int:
         return (self._store.value(f"SELECT max(n) FROM {table}") or 0) + 1

@@ -175,6 +175,11 @@ class Store:
         found = self.all(sql, parameters)
         return found[0][0] if found else None
 
+    @property
+    def changes(self) -> int:
+        """Rows changed so far through this connection."""
+        return self._connection.total_changes
+
     def write(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         with _explained(self.path):
             self._connection.execute(sql, parameters)

@@ -20,7 +20,7 @@ WEAKENED = {
     "network": ("confine", " socket:41:198", " "),
     "signal": ("confine", '"kill": _argument_is(0, [_OWN_PID], _KILL)', '"kill": _return(_ALLOW)'),
     "fork": ("confine", " clone:56:220", " "),
-    "memory": ("inside", "((mebibytes + BASE_MEMORY) << 20,", "(resource.RLIM_INFINITY,"),
+    "memory": ("inside", "(mebibytes + BASE_MEMORY) << 20,", "confine.UNLIMITED,"),
     "environment": ("inside", "os.environ.clear()", "os.environ['HOME'] = '/root'"),
     "forged result": (
         "inside",

@@ -62,6 +62,7 @@ def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, sock
     # In namespaces there is nothing to see but what may be read; without them the server grants each file by name.
     hidden = config.namespaces or config.backend == "bubblewrap"
     hello["settings"]["readable"] = ["/"] if hidden else [*_standard_modules(), *_libraries()]
+    hello["settings"]["listable"] = [_standard_library()]
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         argv = _sandlock(config.namespaces) if config.backend == "sandlock" else _bubblewrap()
@@ -187,6 +188,7 @@ def _bubblewrap() -> list[str]:
 def _start_docker(hash_seed: int, hello: dict, image: str) -> tuple[subprocess.Popen, socket.socket]:
     """A container reaches us through a socket in a folder of its own: descriptors cannot pass through the daemon."""
     hello["settings"]["readable"] = ["/lib", "/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/bin"]
+    hello["settings"]["listable"] = ["/usr/lib", "/usr/local/lib"]
     folder = Path(tempfile.mkdtemp(prefix="autotelic-"))
     folder.chmod(0o755)
     address = folder / "control"

@@ -110,18 +110,19 @@ def _column():
         raise ConfinementError(f"no table of system calls for {os.uname().machine}") from None
 
 
-def _ruleset(libc, readable, abi):
-    """A Landlock ruleset that handles every right of this kernel and grants reading below `readable`."""
+def _ruleset(libc, readable, listable, abi):
+    """A Landlock ruleset that handles every right of this kernel and grants reading files below `readable` and seeing
+    which there are below `listable`."""
     rights = (1 << max(bits for version, bits in _FILE_RIGHTS.items() if version <= abi)) - 1
     network, scoped = (3 if abi >= 4 else 0), (3 if abi >= 6 else 0)
     attributes = struct.pack("=QQQ", rights, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     ruleset = _check(libc.syscall(444, attributes, ctypes.c_size_t(len(attributes)), 0), "landlock_create_ruleset")
-    for path in readable:
+    rules = [(path, _READ_FILE | _EXECUTE) for path in readable] + [(path, _READ_DIR) for path in listable]
+    for path, granted in rules:
         try:
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        granted = _READ_FILE | _EXECUTE | (_READ_DIR if os.path.isdir(path) else 0)
         _check(libc.syscall(445, ruleset, 1, struct.pack("=Qi", granted, parent), 0), f"landlock_add_rule {path}")
         os.close(parent)
     return ruleset
@@ -198,13 +199,13 @@ def filter_program():
 class Confinement:
     """Made once in the server, entered once in each job."""
 
-    def __init__(self, readable):
+    def __init__(self, readable, listable):
         self._libc = libc = _libc()
         drop_capabilities(libc)
         abi = landlock_abi()
         if abi < 1:
             raise ConfinementError("this kernel has no Landlock (Linux 5.13 or newer with landlock in its LSM list)")
-        server_layer = _ruleset(libc, readable, abi)
+        server_layer = _ruleset(libc, readable, listable, abi)
         _check(libc.syscall(446, server_layer, 0), "landlock_restrict_self")
         os.close(server_layer)
         # Only the scope of signals and sockets changes from job to job: the files are settled by the layer above.

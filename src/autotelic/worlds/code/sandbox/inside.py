@@ -259,7 +259,7 @@ def prepare(settings):
     sys.meta_path.insert(0, SeededRandom(settings["hash_seed"]))
     for name in settings["preload"]:
         __import__(name)
-    confinement = confine.Confinement(settings["readable"])
+    confinement = confine.Confinement(settings["readable"], settings["listable"])
     warm_up()
     gc.collect()
     gc.freeze()
