@@ -79,6 +79,15 @@ READS = {
 }
 
 
+HIDDEN = sorted(set(READS) - {"root", "home", "relative", "own-command", "host-work-folder"})
+
+
+def test_no_host_path_or_process_can_be_seen_to_exist(attempt: Attempt) -> None:
+    paths = [READS[name].format(parent=os.getpid()) for name in HIDDEN] + [f"/proc/{os.getppid()}", "/home"]
+    program = "import os\ndef f(*paths):\n    return [path for path in paths if os.path.lexists(path)]"
+    assert attempt(program, *paths).value == []
+
+
 @pytest.mark.parametrize("name", READS)
 def test_no_host_file_is_read_or_listed(attempt: Attempt, name: str) -> None:
     program = """

@@ -88,6 +88,14 @@ def _host_file(sandbox: Sandbox) -> tuple[bool, str]:
     return held, _REFUSED if held else ", ".join(map(_shown, outcomes))
 
 
+def _whereabouts(sandbox: Sandbox) -> tuple[bool, str]:
+    """Which files and processes there are, without opening any."""
+    asked = ["/etc/passwd", "/proc/self", f"/proc/{os.getpid()}", os.path.abspath(__file__)]
+    program = "import os\ndef f(paths):\n    return [os.path.lexists(path) for path in paths]"
+    outcome = _run(sandbox, program, asked)
+    return outcome.ok and not any(outcome.value), _shown(outcome)
+
+
 def _environment(sandbox: Sandbox) -> tuple[bool, str]:
     outcome = _run(sandbox, "import os\ndef f():\n    return sorted(os.environ)")
     return outcome.ok and outcome.value == [], "empty" if outcome.encoded == '["l"]' else _shown(outcome)
@@ -127,6 +135,7 @@ def f(first, last):
 _ATTACKS: dict[str, Callable[[Sandbox], tuple[bool, str]]] = {
     "network": _expect("return socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()", _KILLED, _REFUSED),
     "host file": _host_file,
+    "whereabouts": _whereabouts,
     "write": _expect("return open('/tmp/autotelic-proof', 'w').write('x')", _REFUSED),
     "environment": _environment,
     "signal": _expect("return os.kill(os.getppid(), 0)", _KILLED, _REFUSED),
