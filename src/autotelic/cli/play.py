@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from autotelic.cli import session, sweep
 from autotelic.errors import UserError
 from autotelic.play.archive import ArchiveConfig
-from autotelic.play.loop import LoopConfig
+from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.rewards import RewardConfig
 from autotelic.runs import config as configuration
 from autotelic.runs.checkpoints import CheckpointConfig
@@ -74,11 +75,21 @@ def run(arguments: argparse.Namespace) -> int:
         configs = [compose(job, arguments.config) for job in jobs]
         return sweep.run("play", jobs, configs, arguments.config)
     config = compose(arguments.overrides, arguments.config)
-    plain = configuration.plain(config)
-    with Run.create(
-        config.root, config.run, plain, verb="play", subject=config.world.name, seed=config.seed
-    ) as directory:
+    with _create(config) as directory:
         return session.play(directory, config)
+
+
+@contextmanager
+def new(*overrides: str) -> Iterator[Loop]:
+    """A new run from Python, configured like the command line: `with play.new("player=grammar") as loop: loop.run(3)`."""
+    config = compose(list(overrides), None)
+    with _create(config) as directory, session.open_loop(directory, config) as loop:
+        yield loop
+
+
+def _create(config: PlayConfig) -> Run:
+    plain = configuration.plain(config)
+    return Run.create(config.root, config.run, plain, verb="play", subject=config.world.name, seed=config.seed)
 
 
 def compose(overrides: list[str], file: str | None) -> PlayConfig:
