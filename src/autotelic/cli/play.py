@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def new(*overrides: str) -> Iterator[Loop]:
-    """A new run from Python, configured like the command line: `with play.new("player=grammar") as loop: loop.run(3)`."""
+    """A new run from Python, configured like the command line: with play.new("player=grammar") as loop: loop.run(3)"""
     config = compose(list(overrides), None)
     with _create(config) as directory, session.open_loop(directory, config) as loop:
         yield loop
