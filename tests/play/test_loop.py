@@ -86,8 +86,8 @@ class SumWorld(World):
 
         if task.id in self.unsound:
             return verdict(False, "nondeterministic")
-        if answer.text == "slow":
-            return verdict(False, "limit")
+        if answer.text in ("slow", "lost"):
+            return verdict(False, "limit" if answer.text == "slow" else "lost")
         if not answer.text.lstrip("-").isdigit():
             return verdict(False, "format")
         right = int(answer.text) == task.spec["a"] + task.spec["b"]
@@ -249,13 +249,21 @@ def test_a_proposer_earns_the_learnability_of_its_task_and_a_solver_its_answer(m
     assert answers == {"77": 1.0, "0": -0.5, "x": -1.0}
 
 
-def test_an_attempt_cut_by_a_time_limit_is_neither_learned_from_nor_counted(make_loop):
+def test_an_attempt_cut_by_a_time_limit_earns_what_a_wrong_one_does_but_says_nothing_of_the_task(make_loop):
     player = Script(answers=["slow", "slow", "slow", "0"])
     loop = make_loop(player)
     figures = loop.run(2)
-    assert all(sample.text != "slow" for sample, _ in player.taught[-1])
+    assert {reward for sample, reward in player.taught[-1] if sample.text == "slow"} == {-0.5}
     assert figures["solve/sum/evidence_share"] == 0.25
     assert {(entry.attempts, entry.solved) for entry in loop.archive.tasks(limit=100) if entry.attempts} == {(1, 0)}
+
+
+def test_an_attempt_whose_judge_was_lost_is_not_learned_from(make_loop):
+    player = Script(answers=["lost", "0"])
+    loop = make_loop(player)
+    loop.run(2)
+    assert all(sample.text != "lost" for sample, _ in player.taught[-1])
+    assert sum(sample.role == "solve" for sample, _ in player.taught[-1]) == 12
 
 
 def test_a_task_that_contradicts_itself_is_retired(make_loop):

@@ -11,7 +11,7 @@ from autotelic.cli.arguments import add_json, print_json
 from autotelic.registry import EXTRAS
 from autotelic.runs import machine, workers
 from autotelic.worlds.code.sandbox import backends, proof
-from autotelic.worlds.code.sandbox.pool import SandboxConfig
+from autotelic.worlds.code.sandbox.config import SandboxConfig
 
 WHAT = {"tensorboardX": "TensorBoard logs", "wandb": "Weights & Biases logs"}
 

@@ -239,9 +239,11 @@ class Loop:
         return pay
 
     def _solver_pay(self, attempted: Attempted) -> Pay:
+        """A time limit says nothing about the task, but it is paid as a wrong answer: if it were free, a solver would
+        learn to take its time instead of being wrong."""
         return [
             rewards.composite_reward(verdict.solved, verdict.outcome != "format", self.reward)
-            if verdict.evidence
+            if verdict.evidence or verdict.outcome == "limit"
             else None
             for verdict in attempted.verdicts
         ]

@@ -1,6 +1,6 @@
 """Rewards as small pure functions: how learnable a task is, what an answer earns, what a proposal earns.
 
-`k` of `n` attempts solved the task; attempts that are no evidence (a time limit, a crash) are in neither. p is the
+`k` of `n` attempts solved the task; attempts that are no evidence (a time limit, a lost judge) are in neither. p is the
 unknown solve rate, q = 1 - p. A learnability is None where the attempts say nothing: always for n = 0, and for an
 unbiased estimate that needs more attempts than there are. `proposer_reward` pays `no_evidence` for None.
 """

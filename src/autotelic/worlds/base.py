@@ -62,9 +62,9 @@ class Answer:
 class Verdict:
     """What the world says of one answer.
 
-    `outcome` is a class that is counted: correct, wrong, format, or a world's own. Three of them are no evidence about
-    the solver: a time limit, a task that contradicts itself, and a judge that was lost on the way. Every other failure
-    counts as one, or a solver could crash its way out of a wrong answer.
+    `outcome` is a class that is counted: correct, wrong, format, or a world's own. Three of them are no evidence of how
+    hard the task is: a time limit, a task that contradicts itself, and a judge that was lost on the way. Every other
+    failure counts as one, or a solver could crash its way out of a wrong answer.
     """
 
     solved: bool

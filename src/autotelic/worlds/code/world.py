@@ -17,7 +17,7 @@ Classes of rejections:
     unsupported       a result that is no plain value
     no_value          returned None
     crash             the program killed its interpreter
-    lost              the server died, through no fault of the program
+    lost              the server died, or the task's own program met a time limit: the judge's failure, not the player's
     nondeterministic  two servers with different hash seeds, or two orders of inputs, disagree
     heldout           equal to a task of the held-out suite
 The loop adds `duplicate`. Outcomes of verdicts: correct, wrong, and those of the above that can befall an answer;
@@ -64,7 +64,8 @@ class CodeWorld(World):
         if self.config.kind.inputs < 2:
             raise UserError(f"world.kind.inputs is {self.config.kind.inputs}; induction needs at least 2")
         self.kinds = load_kinds(self.config.kinds, self.config.kind)
-        self.version = f"python-{platform.python_version()} values-1"
+        # The servers are part of it: they are the hash seeds that decide whether a program is deterministic.
+        self.version = f"python-{platform.python_version()} values-1 servers-{self.config.sandbox.servers}"
         self.sandbox = Sandbox(self.config.sandbox)
         if self.sandbox.servers < 2:
             self.sandbox.close()
@@ -197,13 +198,13 @@ class CodeWorld(World):
         return Job(attempt.program, attempt.inputs, server=self._judging_server(task, seed, turn))
 
     def _fault(self, task: Task, outcomes: Sequence[Outcome]) -> Grade | None:
-        """What keeps the task from being judged now, if anything: a limit, or its answer is no longer its own."""
+        """What keeps the task from being judged now, if anything: it took too long, or its answer is no longer its own."""
         if task.spec["program"] is None:
             return None
         _, wanted = self.kinds[task.kind].gold(task.spec)
         for outcome, output in zip(outcomes, wanted, strict=True):
             if outcome_class(outcome) in Verdict.NOT_EVIDENCE:
-                return Grade(outcome_class(outcome), detail=f"the task's own program: {outcome}")
+                return Grade("lost", detail=f"the task's own program: {outcome}")
             if outcome.encoded != output:
                 return Grade("nondeterministic", detail="the task's own program gives another result than before")
         return None
@@ -243,7 +244,7 @@ class CodeWorld(World):
         return (int(key[:8], 16) + turn) % self.sandbox.servers
 
     def _judging_server(self, task: Task, seed: int, turn: int) -> int:
-        """Another server each time a task is used, and not the two of its admission where there are more."""
+        """Another server each time a task is used; the first is not one of the two that admitted it, if there are more."""
         others = max(1, self.sandbox.servers - 2)
         return self._server(task.spec["key"], 2 + seed % others + turn)
 

@@ -104,7 +104,7 @@ def test_a_stopped_server_does_not_hold_the_pool(
     eventually: Callable[..., bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("autotelic.worlds.code.sandbox.pool._KILL_TIMEOUT", 1.0)
+    monkeypatch.setattr("autotelic.worlds.code.sandbox.servers.KILL_TIMEOUT", 1.0)
     pid = server_pid(own_pool, 0, descendants)
     os.kill(pid, signal.SIGSTOP)
     start = time.monotonic()
@@ -122,7 +122,7 @@ def test_a_stopped_server_does_not_hold_the_pool(
 def test_a_stopped_server_does_not_hold_a_session(
     own_pool: Sandbox, descendants: Callable[[int], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotelic.worlds.code.sandbox.pool._KILL_TIMEOUT", 1.0)
+    monkeypatch.setattr("autotelic.worlds.code.sandbox.servers.KILL_TIMEOUT", 1.0)
     os.kill(server_pid(own_pool, 0, descendants), signal.SIGSTOP)
     start = time.monotonic()
     session = own_pool.open(HONEST, limits=Limits(wall=0.5))

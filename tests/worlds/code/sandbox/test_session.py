@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Remote, Sandbox, Session, values
-from autotelic.worlds.code.sandbox.pool import RemoteError
+from autotelic.worlds.code.sandbox.session import RemoteError
 
 FORGED = ("forbidden", "forged")
 ARM = Remote("arm", ("move", "look"))

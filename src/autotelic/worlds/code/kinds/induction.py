@@ -17,6 +17,7 @@ _SEVERITY = ("forged", "escape", "syntax", "exception", "unsupported", "crash", 
 
 class Induction(base.CodeKind):
     name = "induction"
+    builds_on = ("deduction", "abduction")
     asks = "given input/output pairs and a message, find the program."
     answer_form = "a Python program with a function f"
 

@@ -16,13 +16,10 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autotelic.errors import UserError
 from autotelic.runs import workers
-
-if TYPE_CHECKING:
-    from autotelic.worlds.code.sandbox.pool import SandboxConfig
+from autotelic.worlds.code.sandbox.config import SandboxConfig
 
 _HERE = Path(__file__).parent
 NAMES = ("sandlock", "bubblewrap", "docker")

@@ -15,12 +15,12 @@ import struct
 # name:number on x86-64:number on arm64. Of what tells one machine from another only uname is among them, because some
 # modules of the standard library ask it when they are loaded; namespaces give it a name that says nothing.
 _ALLOWED = """
-access:21: alarm:37: arch_prctl:158: brk:12:214 clock_getres:229:114 clock_gettime:228:113
-clock_nanosleep:230:115 close:3:57 close_range:436:436
+access:21: alarm:37: arch_prctl:158: brk:12:214 
+close:3:57 close_range:436:436
 dup:32:23 dup2:33: dup3:292:24 exit:60:93 exit_group:231:94 faccessat:269:48
 faccessat2:439:439 fadvise64:221:223 fstat:5:80 futex:202:98 getcwd:79:17 getdents64:217:61
-getegid:108:177 geteuid:107:175 getgid:104:176 getgroups:115:158 getitimer:36:102 getpgid:121:155 getpgrp:111:
-getpid:39:172 getppid:110:173 getrandom:318:278 getrlimit:97:163 getrusage:98:165 getsid:124:156 gettid:186:178
+getegid:108:177 geteuid:107:175 getgid:104:176 getgroups:115:158 getitimer:36:102 getpgrp:111:
+getpid:39:172 getppid:110:173 getrandom:318:278 getrlimit:97:163 getrusage:98:165 gettid:186:178
 gettimeofday:96:169 getuid:102:174 lseek:8:62 lstat:6: madvise:28:233 membarrier:324:283 mmap:9:222
 mprotect:10:226 mremap:25:216 munmap:11:215 nanosleep:35:101 newfstatat:262:79 open:2: openat:257:56 pause:34:
 pipe:22: pipe2:293:59 poll:7: ppoll:271:73 pread64:17:67 pselect6:270:72 read:0:63 readlink:89:
@@ -52,7 +52,10 @@ setresgid:119:149 setresuid:117:147 setreuid:113:145 setsockopt:54:208 settimeof
 shmat:30:196 shmctl:31:195 shmget:29:194 shutdown:48:210 socket:41:198 socketpair:53:199 swapoff:168:225
 swapon:167:224 tkill:200:130 umount2:166:39 unshare:272:97 userfaultfd:323:282 vfork:58:
 """
-_BY_ARGUMENT = "kill:62:129 tgkill:234:131 fcntl:72:25 ioctl:16:29 prlimit64:302:261"
+_BY_ARGUMENT = """
+clock_getres:229:114 clock_gettime:228:113 clock_nanosleep:230:115 fcntl:72:25 getpgid:121:155 getsid:124:156
+ioctl:16:29 kill:62:129 prlimit64:302:261 tgkill:234:131
+"""
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH
 
@@ -60,6 +63,7 @@ _ALLOW, _KILL, _EPERM, _ENOTTY = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050
 _LOAD, _JUMP, _JUMP_EQUAL, _JUMP_GE, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x06
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; argument i stands at 16 + 8 i
 _FCNTL_SAFE = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN
+_CLOCKS = (0, 1, 2, 3, 4, 5, 6, 7, 11)  # those that all share; others are other processes' clocks
 _OWN_PID = 0x5EED1D00  # stands for the job's own pid until `Confinement.enter` knows it
 
 # Landlock: file rights by the ABI version that brought them, lowest first; all are handled, few are granted
@@ -136,12 +140,12 @@ def _return(action):
     return [_instruction(_RETURN, 0, 0, action)]
 
 
-def _argument_is(index, allowed, otherwise):
-    """Allows the call when the low half of an argument is among `allowed`."""
+def _argument_is(index, allowed, otherwise, then=None):
+    """Goes on with `then`, by default allows the call, when the low half of an argument is among `allowed`."""
     code = [_instruction(_LOAD, 0, 0, 16 + 8 * index)]
     for position, value in enumerate(allowed):
         code.append(_instruction(_JUMP_EQUAL, len(allowed) - position, 0, value))
-    return code + _return(otherwise) + _return(_ALLOW)
+    return code + _return(otherwise) + (then or _return(_ALLOW))
 
 
 def _pointer_is_null(index):
@@ -170,7 +174,13 @@ def filter_program():
         "tgkill": _argument_is(0, [_OWN_PID], _KILL),
         "fcntl": _argument_is(1, _FCNTL_SAFE, _EPERM),
         "ioctl": _return(_ENOTTY),
-        "prlimit64": _pointer_is_null(2),  # reading limits is fine, setting them is not
+        # Its own limits may be read, not set; nothing may be asked of another process, not even whether it exists.
+        "prlimit64": _argument_is(0, [0, _OWN_PID], _EPERM, _pointer_is_null(2)),
+        "getpgid": _argument_is(0, [0, _OWN_PID], _EPERM),
+        "getsid": _argument_is(0, [0, _OWN_PID], _EPERM),
+        "clock_gettime": _argument_is(0, _CLOCKS, _EPERM),
+        "clock_getres": _argument_is(0, _CLOCKS, _EPERM),
+        "clock_nanosleep": _argument_is(0, _CLOCKS, _EPERM),
     }
     leaves |= {number: special[name] for number, name in _numbers(_BY_ARGUMENT, column).items()}
 

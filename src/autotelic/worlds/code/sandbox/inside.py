@@ -33,6 +33,8 @@ GARBAGE = 20_000  # new objects before a job's garbage is looked for: most end w
 GATHER = 0.002  # seconds to wait for more ends to report
 ANCILLARY = 512  # bytes of descriptors that one control packet may carry
 JOB_FD = 3
+CONFINED = b"\x01"  # a child's first word
+NOTICES = 300  # that one packet may carry
 FIRST_FREE = 10  # descriptors of the server itself start here
 MAX_DESCRIPTORS = 256  # of the server, all closed in its children
 CANNOT_CONFINE = 77  # exit status of a child that could not confine itself and therefore read no job
@@ -175,6 +177,7 @@ def child(descriptor, cpu, memory, confinement, default_memory):
         confinement.enter(cpu)
         os.dup2(descriptor, JOB_FD, inheritable=False)
         os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
+        os.write(JOB_FD, CONFINED)
     except BaseException:
         os._exit(CANNOT_CONFINE)
     channel = Channel(JOB_FD)
@@ -246,12 +249,13 @@ def serve(control, settings):
     control = settle(control)
     try:
         confinement = prepare(settings)
+        control.send(b"ready")
+        limit_memory(settings["memory"])  # which jobs inherit
+        attend(control, confinement, settings["memory"])
     except Exception as error:
-        control.send(f"{type(error).__name__}: {error}".encode()[:1000])
-        return
-    control.send(b"ready")
-    limit_memory(settings["memory"])  # which jobs inherit
-    attend(control, confinement, settings["memory"])
+        words = f"{type(error).__name__}: {error}".encode()[:1000]
+        # Of a length that no packet of notices has.
+        control.send(words + b" " * ((1 - len(words)) % NOTICE.size))
 
 
 def prepare(settings):
@@ -291,7 +295,7 @@ def attend(control, confinement, default_memory):
             message, ancillary = b"", ()
         if not message:  # the host is gone, and with it the reason for any child
             break
-        obey(message, descriptors_of(ancillary), running, confinement, default_memory)
+        obey(control, message, descriptors_of(ancillary), running, confinement, default_memory)
     for pid in running:
         os.kill(pid, _signal.SIGKILL)
 
@@ -307,7 +311,7 @@ def descriptors_of(ancillary):
     return [number for _, _, data in ancillary for (number,) in struct.iter_unpack("=i", data)]
 
 
-def obey(message, descriptors, running, confinement, default_memory):
+def obey(control, message, descriptors, running, confinement, default_memory):
     if message[:1] == b"K":
         (doomed,) = struct.unpack("=I", message[1:])
         for pid, identity in running.items():
@@ -322,14 +326,16 @@ def obey(message, descriptors, running, confinement, default_memory):
             finally:
                 os._exit(0)
         os.close(descriptor)
-        if pid > 0:  # else there is no room for a process now: the host sees the job's socket close
+        if pid > 0:
             running[pid] = identity
+        else:  # there is no room for a process now: the host must not wait for its end
+            control.send(NOTICE.pack(identity, 0, 0))
 
 
 def reap(control, running):
     """Reports the children that have ended, many in one packet."""
     notices = []
-    while running:
+    while running and len(notices) < NOTICES:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == 0:
             break
@@ -337,3 +343,4 @@ def reap(control, running):
         notices.append(NOTICE.pack(running.pop(pid), status, milliseconds))
     if notices:
         control.send(b"".join(notices))
+        reap(control, running)

@@ -13,16 +13,6 @@ MAX_REASON = 8192  # bytes of a frame that carries no value
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one job may use. CPU seconds are whole: the kernel counts them so."""
-
-    cpu: int = 1  # seconds of processor time
-    wall: float = 5.0  # seconds of waiting
-    memory: int = 256  # MiB of address space beyond the server's own
-    output: int = 1 << 20  # bytes of canonical text per value
-
-
-@dataclass(frozen=True)
 class Job:
     """One program and the inputs to call it with, each a canonical text of the tuple of arguments.
 
@@ -34,6 +24,12 @@ class Job:
     inputs: tuple[str, ...]
     entry: str = "f"
     server: int | None = None
+
+
+def job_text(program: str, output: int, *, entry: str = "", inputs: tuple[str, ...] = (), session: bool = False) -> str:
+    """What a child is told of its job."""
+    told = {"program": program, "output": output, "entry": entry, "inputs": inputs, "session": session}
+    return json.dumps(told)
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class Outcome:
 
     kind: str
     encoded: str | None = None  # canonical text of the value, for ok
-    detail: str = ""  # exception type · which limit (cpu, wall, memory, size, depth, int) · signal · type name
+    detail: str = ""  # which limit, exception, signal, type or way to cheat: see `death` in servers.py and `outcome_of`
     message: str = ""
 
     KINDS: ClassVar[tuple[str, ...]] = ("ok", "syntax", "exception", "limit", "forbidden", "crash", "unsupported")

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from autotelic.errors import UserError
 from autotelic.worlds.code.sandbox import values
-from autotelic.worlds.code.sandbox.outcome import Job, Limits, Outcome
-from autotelic.worlds.code.sandbox.pool import Sandbox, SandboxConfig
+from autotelic.worlds.code.sandbox.config import Limits, SandboxConfig
+from autotelic.worlds.code.sandbox.outcome import Job, Outcome
+from autotelic.worlds.code.sandbox.pool import Sandbox
 
 _LIMITS = Limits(cpu=1, wall=3.0, memory=128)
 _SECRET = "autotelic-proof-"

@@ -21,6 +21,9 @@ MAX_COLLISIONS = 100  # of hashes in one set or dict: beyond that, building it t
 _SMALL = 1 << 63  # ints below this are JSON numbers, larger ones hex
 
 
+_name_of_type = type.__dict__["__name__"].__get__
+
+
 class Unsupported(Exception):
     """A value of a type that does not cross the border; the argument names the type."""
 
@@ -75,7 +78,7 @@ def _encode(value, depth, budget):
         return _tagged("d", sorted(pairs))
     if kind is set or kind is frozenset:
         return _tagged("s" if kind is set else "z", sorted(_item(item, depth, budget) for item in value))
-    raise Unsupported(kind.__name__ if type(kind.__name__) is str else "?")
+    raise Unsupported(_name_of_type(kind))  # not kind.__name__: a metaclass may have code of its own there
 
 
 def _item(value, depth, budget):
