@@ -98,7 +98,7 @@ class Kind:
     """How tasks of one kind are asked and answered in text."""
 
     name: ClassVar[str]
-    builds_on: ClassVar[tuple[str, ...]] = ()  # kinds from whose tasks the loop draws a `base` for each request
+    builds_on: tuple[str, ...] = ()  # kinds from whose tasks the loop draws a `base` for each request
 
     def propose_prompt(self, request: Request) -> str:
         """The text a proposer sees."""

@@ -198,7 +198,7 @@ class CodeWorld(World):
         return Job(attempt.program, attempt.inputs, server=self._judging_server(task, seed, turn))
 
     def _fault(self, task: Task, outcomes: Sequence[Outcome]) -> Grade | None:
-        """What keeps the task from being judged now, if anything: it took too long, or its answer is no longer its own."""
+        """What keeps the task from being judged now: it took too long, or its answer is no longer its own."""
         if task.spec["program"] is None:
             return None
         _, wanted = self.kinds[task.kind].gold(task.spec)
@@ -244,7 +244,7 @@ class CodeWorld(World):
         return (int(key[:8], 16) + turn) % self.sandbox.servers
 
     def _judging_server(self, task: Task, seed: int, turn: int) -> int:
-        """Another server each time a task is used; the first is not one of the two that admitted it, if there are more."""
+        """Another server each time a task is used; the first is none of the two that admitted it, if there are more."""
         others = max(1, self.sandbox.servers - 2)
         return self._server(task.spec["key"], 2 + seed % others + turn)
 

@@ -88,6 +88,31 @@ def test_no_host_path_or_process_can_be_seen_to_exist(attempt: Attempt) -> None:
     assert attempt(program, *paths).value == []
 
 
+OTHERS = {
+    "group": "os.getpgid({pid})",
+    "session": "os.getsid({pid})",
+    "limits": "__import__('resource').prlimit({pid}, 7)",
+    "clock": "__import__('time').clock_gettime((~{pid} << 3) | 2)",
+    "clock-resolution": "__import__('time').clock_getres((~{pid} << 3) | 2)",
+    "existence": "os.kill({pid}, 0)",
+    "priority": "os.getpriority(os.PRIO_PROCESS, {pid})",
+    "scheduler": "os.sched_getscheduler({pid})",
+    "affinity": "os.sched_getaffinity({pid})",
+    "wait": "os.waitpid({pid}, os.WNOHANG)",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("whose", ["host", "first"])
+def test_nothing_can_be_asked_of_another_process(attempt: Attempt, name: str, whose: str) -> None:
+    asked = OTHERS[name].format(pid=os.getpid() if whose == "host" else 1)
+    program = (
+        f"import os\ndef f():\n    try:\n        return str({asked})\n    except OSError:\n        return 'refused'"
+    )
+    outcome = attempt(program)
+    assert short(outcome) == SYSCALL or outcome.value == "refused"
+
+
 @pytest.mark.parametrize("name", READS)
 def test_no_host_file_is_read_or_listed(attempt: Attempt, name: str) -> None:
     program = """

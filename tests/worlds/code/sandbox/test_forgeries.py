@@ -192,6 +192,20 @@ def test_the_methods_of_an_exception_are_not_called(attempt: Attempt, name: str)
     assert attempt(program) == Outcome("exception", detail="E", message="told")
 
 
+def test_the_name_of_a_type_is_told_without_running_its_metaclass(attempt: Attempt) -> None:
+    program = """
+class M(type):
+    @property
+    def __name__(cls):
+        raise SystemExit("ran")
+class T(metaclass=M):
+    pass
+def f():
+    return T()
+"""
+    assert attempt(program) == Outcome("unsupported", detail="T")
+
+
 def test_the_name_of_an_exception_cannot_be_made_up_by_its_metaclass(attempt: Attempt) -> None:
     program = """
 class M(type):

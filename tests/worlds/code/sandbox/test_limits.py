@@ -161,3 +161,9 @@ def test_pipes_cannot_hold_much(attempt: Attempt) -> None:
         "except OSError: return total",
     )
     assert attempt(program).value <= 16 << 20
+
+
+@pytest.mark.parametrize("name", ["SIGXCPU", "SIGKILL"])
+def test_a_time_limit_cannot_be_claimed_without_using_the_time(pool: Sandbox, name: str) -> None:
+    program = f"import os, signal\ndef f():\n    os.kill(os.getpid(), signal.{name})"
+    assert pool.run([Job(program, ('["t"]',))])[0][0] == Outcome("crash", detail=name)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig, values
+from autotelic.runs import workers
+from autotelic.worlds.code.sandbox import Job, Limits, Outcome, Sandbox, SandboxConfig, backends, values
 
 NO_INPUT = values.encode(())
 HONEST = "def f(a):\n    return a * 2"
@@ -205,3 +206,54 @@ def test_a_backend_that_cannot_start_is_never_replaced_by_another(monkeypatch: p
     monkeypatch.setattr("autotelic.worlds.code.sandbox.backends.missing", lambda backend: f"{backend} is not here")
     with pytest.raises(UserError, match="sandlock is not here"):
         Sandbox(SandboxConfig())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("servers", 0), ("servers", 65), ("lanes", -1), ("ahead", 0), ("ahead", 200)]
+)
+def test_settings_that_make_no_pool_are_refused(key: str, value: int) -> None:
+    with pytest.raises(ValueError, match=key):
+        SandboxConfig(**{key: value})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("key", ["cpu", "wall", "memory", "output"])
+def test_limits_that_leave_nothing_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=key):
+        Limits(**{key: 0})
+
+
+def test_a_job_that_no_process_could_be_made_for_is_lost_and_nothing_else(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = dict(backends._sources())
+    real = "fork = ctypes.PyDLL(None).fork"
+    assert real in sources["inside"]
+    failing = "calls = iter(range(10**9)); fork = lambda: -1 if next(calls) % 5 == 4 else ctypes.PyDLL(None).fork()"
+    sources["inside"] = sources["inside"].replace(real, failing)
+    monkeypatch.setattr(backends, "_sources", lambda: sources)
+    with Sandbox(SandboxConfig(backend=backend, servers=1, ahead=1)) as sandbox:
+        outcomes = [outcome for (outcome,) in sandbox.run([honest(n) for n in range(20)])]
+        assert sandbox.replaced == 0
+    lost = [outcome for outcome in outcomes if not outcome.ok]
+    assert lost
+    assert {(outcome.kind, outcome.detail) for outcome in lost} == {("crash", "server")}
+    assert all(outcome.value == 2 * n for n, outcome in enumerate(outcomes) if outcome.ok)
+
+
+def test_a_server_that_cannot_even_start_again_is_one_error(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Sandbox(SandboxConfig(backend=backend, servers=1)) as sandbox:
+        sources = dict(backends._sources())
+        sources["inside"] = sources["inside"].replace("pid = fork()", "raise OSError('no more')")
+        monkeypatch.setattr(backends, "_sources", lambda: sources)
+        workers.stop(sandbox._servers[0].process)
+        with pytest.raises(UserError, match="dies at once: OSError: no more"):
+            sandbox.run([honest(1)])
+
+
+def test_a_closed_sandbox_says_so(backend: str) -> None:
+    sandbox = Sandbox(SandboxConfig(backend=backend, servers=1))
+    sandbox.close()
+    with pytest.raises(ValueError, match="closed"):
+        sandbox.run([honest(1)])
+    with pytest.raises(ValueError, match="closed"):
+        sandbox.open(HONEST)

@@ -1,5 +1,6 @@
 """Sessions: a program that stays alive while it and the host exchange plain data."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -235,3 +236,20 @@ def test_a_closed_session_takes_no_call_and_closes_again(opened: Callable[..., S
     session.close()
     with pytest.raises(ValueError, match="session has ended"):
         session.call("f")
+
+
+def test_a_server_outlives_a_thousand_sessions(pool: Sandbox) -> None:
+    for n in range(1000):
+        with pool.open("def f(a):\n    return a", server=0) as session:
+            assert session.call("f", n).value == n
+    assert len(pool._servers[0].children) < 50
+
+
+def test_a_session_works_with_many_files_open(pool: Sandbox) -> None:
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with pool.open("def f(a):\n    return a") as session:
+            assert session.call("f", 1).value == 1
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)

@@ -14,4 +14,8 @@ BUILT_IN: dict[str, type[CodeKind]] = {kind.name: kind for kind in (Deduction, A
 
 
 def load_kinds(names: Sequence[str], config: KindConfig) -> dict[str, CodeKind]:
-    return {name: (BUILT_IN.get(name) or registry.get("kinds", name))(config) for name in names}
+    """The kinds of these names, each building only on others that are there."""
+    kinds = {name: (BUILT_IN.get(name) or registry.get("kinds", name))(config) for name in names}
+    for kind in kinds.values():
+        kind.builds_on = tuple(name for name in type(kind).builds_on if name in kinds)
+    return kinds
