@@ -30,7 +30,9 @@ _COMPUTING = (
 )
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+MAX_DEPTH = 1_000_000  # functions that call each other twice double the depth: counted no further
 _APART = -1  # the depth of what does not come from the input
+_NEVER = -2  # of a name that nothing was assigned to
 
 
 def features(tree: ast.Module, source: str, entry: str = "f") -> dict[str, float]:
@@ -50,8 +52,19 @@ def features(tree: ast.Module, source: str, entry: str = "f") -> dict[str, float
 
 def depth(tree: ast.Module, entry: str = "f") -> int:
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    follower = _Follower(functions)
-    return max(0, follower.function(entry)) if entry in functions else 0
+    if entry not in functions:
+        return 0
+    return max(0, _Follower(functions, _returning(tree)).function(entry))
+
+
+def _returning(tree: ast.Module) -> set[int]:
+    """The ids of all nodes that have a return in them."""
+    found: set[int] = set()
+    walked = list(ast.walk(tree))  # parents before children
+    for node in reversed(walked):
+        if isinstance(node, ast.Return) or any(id(child) in found for child in ast.iter_child_nodes(node)):
+            found.add(id(node))
+    return found
 
 
 def _computes(node: ast.AST) -> bool:
@@ -60,32 +73,70 @@ def _computes(node: ast.AST) -> bool:
     return isinstance(node, _COMPUTING)
 
 
+class _Scope:
+    """Depths of variables; what a branch changes is kept apart from what was before it."""
+
+    def __init__(self, before: _Scope | None = None) -> None:
+        self.before = before
+        self.changed: dict[str, int] = {}
+
+    def get(self, name: str, default: int) -> int:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.changed:
+                return scope.changed[name]
+            scope = scope.before
+        return default
+
+    def set(self, name: str, deep: int) -> None:
+        self.changed[name] = deep
+
+
 class _Follower:
     """Follows the depth of every variable through a function, statement by statement."""
 
-    def __init__(self, functions: dict[str, ast.FunctionDef]) -> None:
+    def __init__(self, functions: dict[str, ast.FunctionDef], returning: set[int]) -> None:
         self.functions = functions
+        self.returning = returning
         self.known: dict[str, int] = {}
 
-    def function(self, name: str) -> int:
-        if name not in self.known:
-            self.known[name] = 1  # what a call of itself counts while it is being followed
-            self.known[name] = self.body(self.functions[name].body, {})  # parameters are at 0, as is all unknown
-        return self.known[name]
+    def function(self, entry: str) -> int:
+        """The depth of a function, after those it calls. A stack of our own: calls may chain longer than Python's."""
+        waiting, done = [entry], set()
+        while waiting:
+            name = waiting[-1]
+            if name in done:
+                waiting.pop()
+            elif name not in self.known:
+                self.known[name] = 1  # what a call of itself counts while it is being followed
+                waiting.extend(called for called in self.called(name) if called not in self.known)
+            else:
+                # Parameters are at 0, as is all unknown.
+                self.known[name] = min(MAX_DEPTH, self.body(self.functions[name].body, _Scope()))
+                done.add(name)
+        return self.known[entry]
 
-    def body(self, statements: list[ast.stmt], env: dict[str, int]) -> int:
+    def called(self, name: str) -> list[str]:
+        return [
+            node.func.id
+            for node in ast.walk(self.functions[name])
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions
+        ]
+
+    def body(self, statements: list[ast.stmt], env: _Scope) -> int:
         """The depth of the deepest returned value; `env` is changed in place."""
         returned = _APART
         for statement in statements:
             returned = max(returned, self.statement(statement, env))
         return returned
 
-    def statement(self, node: ast.stmt, env: dict[str, int]) -> int:
+    def statement(self, node: ast.stmt, env: _Scope) -> int:
         if isinstance(node, ast.Return):
             return self.value(node.value, env)
         if isinstance(node, ast.Assign):
+            deep = self.value(node.value, env)
             for target in node.targets:
-                self.bind(target, self.value(node.value, env), env)
+                self.bind(target, deep, env)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             self.bind(node.target, self.value(node.value, env), env)
         elif isinstance(node, ast.AugAssign):
@@ -110,25 +161,26 @@ class _Follower:
                 self.bind(call.func.value, deep, env)  # y.append(x) changes y
         return _APART
 
-    def branches(self, test: int, bodies: list[list[ast.stmt]], env: dict[str, int]) -> int:
-        before, returned = dict(env), _APART
+    def branches(self, test: int, bodies: list[list[ast.stmt]], env: _Scope) -> int:
+        returned = _APART
+        changes: list[tuple[str, int]] = []
         for body in bodies:
-            after = dict(before)
+            after = _Scope(env)
             deep = self.body(body, after)
-            if any(isinstance(inner, ast.Return) for statement in body for inner in ast.walk(statement)):
+            if any(id(statement) in self.returning for statement in body):
                 returned = max(returned, _one_more(test, deep))
-            for name, value in after.items():
-                if value != before.get(name):
-                    env[name] = max(env.get(name, _APART), _one_more(test, value))
+            changes += [(name, value) for name, value in after.changed.items() if value != env.get(name, _NEVER)]
+        for name, value in changes:
+            env.set(name, max(env.get(name, _APART), _one_more(test, value)))
         return returned
 
-    def bind(self, target: ast.expr, deep: int, env: dict[str, int]) -> None:
+    def bind(self, target: ast.expr, deep: int, env: _Scope) -> None:
         for node in ast.walk(target):
             if isinstance(node, ast.Name):
                 changed_within = isinstance(target, ast.Subscript | ast.Attribute)
-                env[node.id] = max(deep, env.get(node.id, _APART)) if changed_within else deep
+                env.set(node.id, max(deep, env.get(node.id, _APART)) if changed_within else deep)
 
-    def value(self, node: ast.expr | None, env: dict[str, int]) -> int:
+    def value(self, node: ast.expr | None, env: _Scope) -> int:
         if node is None or isinstance(node, ast.Constant):
             return _APART
         if isinstance(node, ast.Name):
@@ -144,16 +196,16 @@ class _Follower:
         parts = [child for child in ast.iter_child_nodes(node) if not _names_function(node, child)]
         deepest = max((self.part(child, env) for child in parts), default=_APART)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
-            return deepest + max(1, self.function(node.func.id)) if deepest > _APART else _APART
+            return min(MAX_DEPTH, deepest + max(1, self.known.get(node.func.id, 1))) if deepest > _APART else _APART
         return _one_more(deepest) if isinstance(node, _DISPLAYS) or _computes(node) else deepest
 
-    def part(self, node: ast.AST, env: dict[str, int]) -> int:
+    def part(self, node: ast.AST, env: _Scope) -> int:
         if isinstance(node, ast.expr):
             return self.value(node, env)
         return max((self.part(child, env) for child in ast.iter_child_nodes(node)), default=_APART)
 
-    def comprehension(self, node: ast.expr, env: dict[str, int]) -> int:
-        inner, deepest = dict(env), _APART
+    def comprehension(self, node: ast.expr, env: _Scope) -> int:
+        inner, deepest = _Scope(env), _APART
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.comprehension):
                 deep = self.value(child.iter, inner)

@@ -7,14 +7,14 @@ sandbox work and tells a proposer early what is not wanted. The sandbox is the b
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from autotelic.worlds.code import measure
+from autotelic.worlds.code import canonical, measure
+from autotelic.worlds.code.sandbox import values
 
 MAX_PROGRAM = 20_000  # characters
 MAX_NESTING = 60  # of brackets
@@ -23,7 +23,7 @@ ENTRY = "f"
 
 
 class ProgramError(Exception):
-    """Why a program is not run: a class (syntax, no_entry, forbidden) and a reason."""
+    """Why a program is not run: a class (syntax, size, no_entry, forbidden) and a reason."""
 
     def __init__(self, outcome: str, reason: str) -> None:
         super().__init__(reason)
@@ -97,7 +97,18 @@ def parse(source: str) -> ast.Module:
         raise ProgramError("syntax", f"cannot be parsed: {type(error).__name__}") from None
     if _levels(tree) > MAX_TREE:
         raise ProgramError("syntax", f"more than {MAX_TREE} levels deep")
+    if any(_over_bound(node) for node in ast.walk(tree)):
+        raise ProgramError("size", f"an int of more than {values.MAX_INT_BITS} bits")
     return tree
+
+
+def canonical_form(source: str, entry: str = ENTRY) -> str:
+    """A text that renamed copies of a parsable program share."""
+    return canonical.canonical_form(parse(source), entry)
+
+
+def _over_bound(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > values.MAX_INT_BITS
 
 
 def _levels(tree: ast.AST) -> int:
@@ -137,7 +148,7 @@ def _defines(statement: ast.stmt, name: str) -> bool:
 
 def _forbidden(tree: ast.Module, rules: Rules) -> Iterator[str]:
     modules, names = set(rules.forbidden_modules), set(rules.forbidden_names)
-    bound = _bound_names(tree)
+    bound = canonical.bound_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -148,181 +159,13 @@ def _forbidden(tree: ast.Module, rules: Rules) -> Iterator[str]:
                 yield f"from {'.' * node.level}{node.module or ''} import"
         elif isinstance(node, ast.Name):
             # A parameter called `input` is the program's own; a dunder is never taken for one.
-            if node.id in names and (node.id not in bound or _is_dunder(node.id)):
+            if node.id in names and (node.id not in bound or canonical.is_dunder(node.id)):
                 yield f"name {node.id}"
-        elif isinstance(node, ast.Attribute) and node.attr in names and _is_dunder(node.attr):
+        elif isinstance(node, ast.Attribute) and node.attr in names and canonical.is_dunder(node.attr):
             yield f"attribute {node.attr}"
 
 
 def _in_modules(dotted: str, modules: set[str]) -> bool:
     """`os.path` is forbidden by `os`, and `concurrent.futures` by itself."""
-    parts = dotted.split(".")
+    parts = dotted.split(".", 1 + max((name.count(".") for name in modules), default=0))
     return any(".".join(parts[: count + 1]) in modules for count in range(len(parts)))
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
-
-
-def _bound_names(tree: ast.AST) -> set[str]:
-    bound = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.FunctionDef):
-            bound.add(node.name)
-    return bound
-
-
-# --- canonical form -------------------------------------------------------------------------------------------------
-
-# Where a program can see its own names, a renamed copy may behave differently: then nothing is renamed.
-# fmt: off
-_REFLECTIVE = frozenset((
-    "eval", "exec", "compile", "locals", "globals", "vars", "dir", "help", "getattr", "setattr", "delattr",
-    "hasattr", "breakpoint", "attrgetter", "methodcaller", "singledispatch", "singledispatchmethod", "format_map",
-))
-_PLAIN_MODULES = frozenset((
-    "array", "bisect", "collections", "copy", "decimal", "fractions", "functools", "heapq", "itertools", "math",
-    "numbers", "operator", "re", "statistics", "string", "textwrap",
-))
-# fmt: on
-_SCOPED = (ast.ClassDef, ast.Global, ast.Nonlocal, ast.Match, ast.AsyncFunctionDef, ast.Await)
-_FRAME_ATTRIBUTE = re.compile(r"(gi|cr|ag|f|tb|co)_")
-_NEW_NAME = re.compile(r"v\d+")
-_BUILTIN_NAMES = frozenset(dir(builtins))
-
-
-def canonical_form(source: str, entry: str = ENTRY) -> str:
-    """A text that renamed copies of a parsable program share.
-
-    Names are renamed all over the program at once, in order of appearance, and only those that are bound in it and
-    are nothing but variables: one mapping, one to one, applied everywhere, keeps every binding as it was. A program
-    that could see its own names keeps them.
-    """
-    tree = parse(source)
-    if not any(_sees_names(node) for node in ast.walk(tree)):
-        tree = _Strip().visit(tree)
-        tree = _Rename(_renaming(tree, entry)).visit(tree)
-    return ast.dump(tree)
-
-
-def _sees_names(node: ast.AST) -> bool:
-    match node:
-        case ast.Name(id=name):
-            return name in _REFLECTIVE or _is_dunder(name)
-        case ast.Attribute(attr=name, value=owner):
-            if (
-                name == "format"
-            ):  # "{0.__code__}".format(f): an attribute read through a string put together at run time
-                return not isinstance(owner, ast.Constant)
-            return name in _REFLECTIVE or _is_dunder(name) or _FRAME_ATTRIBUTE.match(name) is not None
-        case ast.Constant(value=str(text)):
-            return "__" in text
-        case ast.Import(names=names):
-            return any(alias.name.split(".")[0] not in _PLAIN_MODULES for alias in names)
-        case ast.ImportFrom(module=module, names=names):
-            if module == "typing":  # the types themselves, not the functions that read annotations
-                return not all(alias.name[0].isupper() for alias in names)
-            return module not in _PLAIN_MODULES or any(alias.name in _REFLECTIVE | {"*"} for alias in names)
-        case ast.ExceptHandler(name=name):
-            return name is not None  # messages name variables and functions
-        case ast.keyword(arg=name):
-            return name is None  # f(**names)
-        case ast.AnnAssign(value=value, target=target):
-            return value is None or not isinstance(target, ast.Name)  # a bare annotation makes a name local
-        case ast.arg(annotation=annotation) if annotation is not None:
-            return _has_effects(annotation)
-        case ast.FunctionDef(returns=returns) if returns is not None:
-            return _has_effects(returns)
-    return isinstance(node, _SCOPED)
-
-
-def _has_effects(annotation: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Yield | ast.YieldFrom) for node in ast.walk(annotation))
-
-
-class _Strip(ast.NodeTransformer):
-    """Drops what does not change behaviour: docstrings, annotations, the `u` of u"text"."""
-
-    def visit_Module(self, node: ast.Module) -> ast.Module:
-        self.generic_visit(node)
-        node.body = _without_docstring(node.body)
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        self.generic_visit(node)
-        node.returns = None
-        node.body = _without_docstring(node.body)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.annotation = None
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
-        self.generic_visit(node)
-        if node.value is None or _has_effects(node.annotation):
-            return node
-        return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        node.kind = None
-        return node
-
-
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    first = body[0] if body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        return body[1:] or [ast.Pass()]
-    return body
-
-
-def _renaming(tree: ast.Module, entry: str) -> dict[str, str]:
-    """New names for the names that are variables and nothing else."""
-    ordered: dict[str, None] = {}
-    fixed = {entry} | _BUILTIN_NAMES
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    functions: set[str] = set()
-    values: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            ordered[node.id] = None
-            if id(node) not in called:
-                values.add(node.id)
-        elif isinstance(node, ast.arg):
-            ordered[node.arg] = None
-        elif isinstance(node, ast.FunctionDef):
-            ordered[node.name] = None
-            functions.add(node.name)
-            if node.decorator_list:
-                values.add(node.name)
-        elif isinstance(node, ast.keyword) and node.arg is not None:
-            fixed.add(node.arg)
-        elif isinstance(node, ast.alias):
-            fixed.add((node.asname or node.name).split(".")[0])
-    # A function handed around as a value shows its name in str(); an unbound name shows in nothing, but is not ours.
-    free = [name for name in ordered if name in _bound_names(tree) - fixed - (functions & values)]
-    if any(_NEW_NAME.fullmatch(name) for name in ordered if name not in free):
-        return {}
-    return {name: f"v{position}" for position, name in enumerate(free)}
-
-
-class _Rename(ast.NodeTransformer):
-    def __init__(self, mapping: dict[str, str]) -> None:
-        self.mapping = mapping
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        node.id = self.mapping.get(node.id, node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        node.arg = self.mapping.get(node.arg, node.arg)
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        node.name = self.mapping.get(node.name, node.name)
-        self.generic_visit(node)
-        return node
