@@ -155,7 +155,7 @@ def test_a_transaction_is_invisible_to_readers_until_it_ends(archive: Archive) -
         assert reader.counts()["tasks"] == 1
 
 
-def test_reports_get_sums_by_step_and_kind(archive: Archive) -> None:
+def test_counts_sum_up_what_became_of_proposals_and_answers(archive: Archive) -> None:
     archive.add_tasks(0, [make_task(1)])
     archive.add_samples(1, [Sample("propose", "deduction", "p")] * 3, [0.5, -0.5, None])
     archive.add_tasks(1, [make_task(2)], [1])
@@ -163,9 +163,6 @@ def test_reports_get_sums_by_step_and_kind(archive: Archive) -> None:
         1, [Rejection("deduction", "syntax", "line 1"), Rejection("deduction", "duplicate", "")], [2, 3]
     )
     attempt(archive, 1, make_task(1), ["correct", "wrong", "limit"])
-    row = archive.step_rows()[1]
-    assert (row["step"], row["kind"], row["proposed"], row["admitted"], row["rejected"]) == (1, "deduction", 3, 1, 2)
-    assert (row["judged"], row["evidence"], row["solved"], row["proposer_reward"]) == (3, 2, 1, 0.0)
     counts = archive.counts()
     assert counts["rejected"] == {"duplicate": 1, "syntax": 1}
     assert counts["outcomes"] == {"correct": 1, "limit": 1, "wrong": 1}

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autotelic.errors import UserError
 from autotelic.play.archive import Archive, ArchiveConfig
 from autotelic.play.exchange import export_jsonl
 from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.player import Player, Sample
+from autotelic.play.rewards import PUBLISHED, RewardConfig
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.testing import check_player, check_world, run_digest
@@ -148,6 +150,7 @@ def make_loop(tmp_path: Path):
         seed: int = 0,
         every: int = 2,
         world: World | None = None,
+        reward: RewardConfig = PUBLISHED,
         **config: object,
     ) -> Loop:
         path = tmp_path / name
@@ -158,9 +161,8 @@ def make_loop(tmp_path: Path):
         settings = LoopConfig(**{"batch": 3, "attempts": 4, "references": 2, "seeding": 2} | config)  # type: ignore[arg-type]
         player = player or Script()
         checkpoint = CheckpointConfig(every=every)
-        loop = Loop(
-            settings, run, world or SumWorld(), player, solver or player, archive, seed=seed, checkpoint=checkpoint
-        )
+        parts = (world or SumWorld(), player, solver or player, archive)
+        loop = Loop(settings, run, *parts, seed=seed, reward=reward, checkpoint=checkpoint)
         if not fresh:
             loop.restore(*run.checkpoints.load())
         return loop
@@ -392,7 +394,57 @@ def test_metrics_hold_one_flat_line_a_step(make_loop):
     assert all(isinstance(value, int | float) for value in lines[-1].values())
 
 
-@pytest.mark.parametrize("key", ["batch", "attempts"])
-def test_a_loop_without_tasks_or_attempts_is_refused(key):
+@pytest.mark.parametrize(
+    ("key", "value"), [("batch", 0), ("attempts", 0), ("practice", "wild"), ("difficulty", 7.0), ("seeding", -1)]
+)
+def test_a_loop_that_makes_no_sense_is_refused(key, value):
     with pytest.raises(ValueError, match=key):
-        LoopConfig(**{key: 0})  # pyright: ignore[reportArgumentType]
+        LoopConfig(**{key: value})
+
+
+def test_a_learnability_that_could_never_say_anything_is_refused(make_loop):
+    with pytest.raises(UserError, match="says nothing of 2 attempts"):
+        make_loop(attempts=2, reward=RewardConfig(learnability="paper-unbiased"))
+
+
+def test_kinds_that_build_on_others_are_seeded_after_them(make_loop):
+    player = Script()
+    make_loop(player).run_step()
+    kinds = [request.kind for request in player.asked]
+    assert kinds == sorted(kinds, key=["sum", "more"].index)
+    assert len({request.base.id for request in player.asked if request.base}) > 1
+
+
+def test_a_proposal_that_the_judge_lost_earns_nothing(make_loop):
+    class Losing(SumWorld):
+        def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
+            return [
+                Rejection(proposal.kind, "lost", "the server died") if proposal.text == "9 9" else self._admit(proposal)
+                for proposal in proposals
+            ]
+
+    player = Script(proposals=["9 9", "13 1"])
+    make_loop(player, world=Losing()).run(2)
+    assert {s.text: reward for s, reward in player.taught[-1] if s.role == "propose" and s.text in ("9 9", "13 1")} == {
+        "13 1": -0.5
+    }
+
+
+def test_figures_without_evidence_are_left_out(make_loop):
+    figures = make_loop(Script(answers=["lost"])).run(2)
+    assert "solve/sum/solve_rate" not in figures
+    assert figures["solve/sum/evidence_share"] == 0
+
+
+def test_the_ledger_is_also_kept_by_role_and_kind(make_loop):
+    player = Script(proposals=["13 1"])
+    figures = make_loop(player).run(2)
+    assert figures["propose/sum/cheating/forbidden_calls"] == 1
+    assert figures["cheating/forbidden_calls"] == 1
+
+
+def test_running_no_steps_writes_nothing(make_loop):
+    loop = make_loop()
+    assert loop.run(0) == {}
+    assert loop.directory.checkpoints.steps() == []
+    assert list((loop.directory.path).glob("checkpoints/*")) == []

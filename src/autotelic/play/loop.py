@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from autotelic.errors import UserError
 from autotelic.play import measures, rewards
+from autotelic.play.active import STRATEGIES
 from autotelic.play.archive import Archive
 from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.player import Metrics, Player, Sample
@@ -43,6 +45,10 @@ class LoopConfig:
         for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
+        if self.practice not in STRATEGIES:
+            raise ValueError(f"loop.practice is {self.practice!r}; known are {', '.join(STRATEGIES)}")
+        if self.difficulty is not None and not 0 <= self.difficulty <= 1:
+            raise ValueError(f"loop.difficulty is {self.difficulty}; it must be 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,11 @@ class Loop:
         reward: RewardConfig = rewards.PUBLISHED,
         checkpoint: CheckpointConfig | None = None,
     ) -> None:
+        if rewards.learnability(1, config.attempts, reward) is None:
+            raise UserError(
+                f"reward.learnability={reward.learnability} says nothing of {config.attempts} attempts: "
+                "raise loop.attempts or choose another"
+            )
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
@@ -116,7 +127,8 @@ class Loop:
         figures: Metrics = {}
         for _ in range(steps):
             figures = self.run_step()
-        self.save_checkpoint()
+        if self.step >= 0:
+            self.save_checkpoint()
         return figures
 
     def evaluate(self, suite: Sequence[Task]) -> dict[str, dict[str, Any]]:
@@ -134,17 +146,20 @@ class Loop:
             self.archive.add_tasks(0, self.world.seeds())
         if self.config.tasks is not None:
             self.imported = import_jsonl(self.archive, self.config.tasks, 0, self._readmit)
-        wanted = self.config.batch * self.config.seeding
-        total = Proposed([], [], [])
-        for turn in range(4 * self.config.seeding):
-            short = [kind for kind in self.world.kinds if self.archive.active(kind) < wanted]
-            if not short:
-                break
-            proposed = self._propose(0, [kind for kind in short for _ in range(self.config.batch)], turn)
-            self._archive(0, proposed, Attempted(), [None] * len(proposed.samples), [])
-            total.requests.extend(proposed.requests)
-            total.samples.extend(proposed.samples)
-            total.results.extend(proposed.results)
+        wanted, total = self.config.batch * self.config.seeding, Proposed([], [], [])
+        kinds = self.world.kinds
+        # Kinds that build on others come last, so that they do not build on the seeds alone.
+        for builds in (False, True):
+            for turn in range(4 * self.config.seeding):
+                group = [kind for kind in kinds if bool(kinds[kind].builds_on) is builds]
+                short = [kind for kind in group if self.archive.active(kind) < wanted]
+                if not short:
+                    break
+                proposed = self._propose(0, [kind for kind in short for _ in range(self.config.batch)], turn)
+                self._archive(0, proposed, Attempted(), [None] * len(proposed.samples), [])
+                total.requests.extend(proposed.requests)
+                total.samples.extend(proposed.samples)
+                total.results.extend(proposed.results)
         return total
 
     def _readmit(self, records: Sequence[Record]) -> list[Task | Rejection]:
@@ -224,7 +239,8 @@ class Loop:
         pay: Pay = []
         for request, result in zip(proposed.requests, proposed.results, strict=True):
             if isinstance(result, Rejection):
-                pay.append(rewards.proposer_reward(result.outcome != "format", False, config=self.reward))
+                reward = rewards.proposer_reward(result.outcome != "format", False, config=self.reward)
+                pay.append(None if result.outcome == "lost" else reward)  # what the judge lost is nobody's fault
                 continue
             distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
             reward = rewards.proposer_reward(
@@ -279,6 +295,7 @@ class Loop:
         ledger = measures.cheating(proposed, attempted)
         self.cheating.update(ledger)
         figures = measures.step_figures(proposed, attempted, self.reward, self.world.kinds)
+        figures |= measures.cheating_by_role(proposed, attempted)
         figures |= measures.mean_pay("propose", proposed.samples, proposer_pay)
         figures |= measures.mean_pay("solve", attempted.samples, solver_pay)
         figures |= {f"learn/{name}": value for name, value in learned.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +21,27 @@ _LEDGER = {"forged": "forged_results", "forbidden": "forbidden_calls", "escape":
 NO_CHEATING = {"forged_results": 0, "false_claims": 0, "forbidden_calls": 0, "escapes_attempted": 0}
 
 
+def _entries(proposed: Proposed, attempted: Attempted) -> Iterator[tuple[str, str, str]]:
+    """Role, kind and ledger entry of everything that was tried instead of the task, by proposals and by answers."""
+    for result in proposed.results:
+        if isinstance(result, Rejection) and result.outcome in _LEDGER:
+            yield "propose", result.kind, _LEDGER[result.outcome]
+    for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
+        if verdict.outcome in _LEDGER:
+            yield "solve", sample.kind, _LEDGER[verdict.outcome]
+        if sample.claim is True and not verdict.solved:
+            yield "solve", sample.kind, "false_claims"
+
+
 def cheating(proposed: Proposed, attempted: Attempted) -> dict[str, int]:
-    """Counts what was tried instead of the task: by proposals that were refused, and by answers."""
-    ledger = Counter(NO_CHEATING)
-    refused = (result.outcome for result in proposed.results if isinstance(result, Rejection))
-    for outcome in (*refused, *(verdict.outcome for verdict in attempted.verdicts)):
-        if outcome in _LEDGER:
-            ledger[_LEDGER[outcome]] += 1
-    ledger["false_claims"] = sum(
-        sample.claim is True and not verdict.solved
-        for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True)
-    )
-    return dict(ledger)
+    """The ledger of a step."""
+    return NO_CHEATING | Counter(entry for _, _, entry in _entries(proposed, attempted))
+
+
+def cheating_by_role(proposed: Proposed, attempted: Attempted) -> dict[str, float]:
+    """ROLE/KIND/cheating/ENTRY, where there is any. In abduction the program that ran is the task's own."""
+    counts = Counter(f"{role}/{kind}/cheating/{entry}" for role, kind, entry in _entries(proposed, attempted))
+    return {name: float(count) for name, count in sorted(counts.items())}
 
 
 def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
@@ -61,11 +70,13 @@ def step_figures(
             if sample.kind == kind
         ]
         if judged:
+            new = proposed.tasks(kind)
             tasks = [task for task in attempted.tasks if task.kind == kind]
-            worth = [rewards.learnability(*counts[task.id], reward) for task in tasks]
             figures |= _attempts(f"solve/{kind}", judged)
-            figures[f"solve/{kind}/learnability"] = _mean(value for value in worth if value is not None)
-            figures[f"solve/{kind}/new_tasks"] = float(len(proposed.tasks(kind)))
+            figures[f"solve/{kind}/new_tasks"] = float(len(new))
+            for role, chosen in (("propose", new), ("solve", tasks)):
+                worth = (rewards.learnability(*counts[task.id], reward) for task in chosen)
+                figures |= _mean(f"{role}/{kind}/learnability", (value for value in worth if value is not None))
     return figures
 
 
@@ -85,16 +96,14 @@ def _proposals(prefix: str, results: Sequence[Task | Rejection]) -> dict[str, fl
     figures[f"{prefix}/duplicate_share"] = refused["duplicate"] / len(results)
     figures |= {f"{prefix}/rejected/{outcome}": float(count) for outcome, count in sorted(refused.items())}
     for name in sorted({name for task in tasks for name in task.features}):
-        figures[f"{prefix}/feature/{name}"] = _mean(task.features.get(name, 0.0) for task in tasks)
+        figures |= _mean(f"{prefix}/feature/{name}", (task.features.get(name, 0.0) for task in tasks))
     return figures
 
 
 def _attempts(prefix: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
     evidence = [verdict for verdict in verdicts if verdict.evidence]
-    figures = {
-        f"{prefix}/solve_rate": _mean(float(verdict.solved) for verdict in evidence),
-        f"{prefix}/evidence_share": len(evidence) / len(verdicts),
-    }
+    figures = _mean(f"{prefix}/solve_rate", (float(verdict.solved) for verdict in evidence))
+    figures[f"{prefix}/evidence_share"] = len(evidence) / len(verdicts)
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     return figures | {f"{prefix}/outcome/{outcome}": float(count) for outcome, count in sorted(outcomes.items())}
 
@@ -111,12 +120,15 @@ def accuracy(tasks: Sequence[Task], verdicts: Sequence[Verdict]) -> dict[str, di
         kind: {
             "accuracy": fmean(hits),
             "n": len(hits),
-            "depth": {depth: fmean(part) for depth, part in sorted(by_depth[kind].items())},
+            "depth": {
+                depth: fmean(part) for depth, part in sorted(by_depth[kind].items(), key=lambda item: float(item[0]))
+            },
         }
         for kind, hits in solved.items()
     }
 
 
-def _mean(values: Iterable[float]) -> float:
+def _mean(name: str, values: Iterable[float]) -> dict[str, float]:
+    """A figure by its name; none where there is nothing to take the mean of."""
     found = list(values)
-    return fmean(found) if found else 0.0
+    return {name: fmean(found)} if found else {}

@@ -22,24 +22,6 @@ _PAGE = 1000  # rows a query of a long iteration
 _TASK = "t.id, t.world, t.kind, s.spec, s.features"
 _VERDICT = "v.solved, v.outcome, v.score, v.detail, v.metrics, v.timings, v.version, v.seed"
 
-_SUMMARY = """
-SELECT step, kind, sum(proposed) AS proposed, sum(admitted) AS admitted, sum(rejected) AS rejected,
-       sum(judged) AS judged, sum(evidence) AS evidence, sum(solved) AS solved,
-       avg(proposer_reward) AS proposer_reward, avg(solver_reward) AS solver_reward
-FROM (SELECT step, kind, role = 'propose' AS proposed, 0 AS admitted, 0 AS rejected, 0 AS judged, 0 AS evidence,
-             0 AS solved, CASE role WHEN 'propose' THEN reward END AS proposer_reward,
-             CASE role WHEN 'solve' THEN reward END AS solver_reward FROM samples
-      UNION ALL SELECT step, kind, 0, 1, 0, 0, 0, 0, NULL, NULL FROM tasks
-      UNION ALL SELECT step, kind, 0, 0, 1, 0, 0, 0, NULL, NULL FROM rejections
-      UNION ALL SELECT v.step, t.kind, 0, 0, 0, 1, v.evidence, v.evidence AND v.solved, NULL, NULL
-                FROM verdicts v JOIN tasks t ON t.n = v.task)
-GROUP BY step, kind ORDER BY step, kind
-"""
-SUMMARY_COLUMNS = (
-    *("step", "kind", "proposed", "admitted", "rejected", "judged", "evidence", "solved"),
-    *("proposer_reward", "solver_reward"),
-)
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -190,10 +172,6 @@ class Records:
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
-
-    def step_rows(self) -> list[dict[str, Any]]:
-        """One row a step and kind, with the keys SUMMARY_COLUMNS: counts and mean rewards."""
-        return [dict(zip(SUMMARY_COLUMNS, row, strict=True)) for row in self._store.rows(_SUMMARY)]
 
     def digest(self) -> str:
         """A hash of all content but timings: equal for two archives if and only if their content is equal."""

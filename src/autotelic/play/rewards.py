@@ -66,7 +66,7 @@ def learnability_variance_posterior(k: int, n: int) -> float | None:
     return None if n == 0 else beta_variance(k + 1, n - k + 1)
 
 
-LEARNABILITY: Mapping[str, Callable[[int, int], float | None]] = {
+LEARNABILITY: Mapping[str, Callable[..., float | None]] = {
     "paper": learnability_paper,
     "paper-unbiased": learnability_paper_unbiased,
     "paper-posterior": learnability_paper_posterior,
@@ -80,6 +80,7 @@ class RewardConfig:
     """What is paid; the defaults are the published values, without the optional terms."""
 
     learnability: str = "paper"  # paper, paper-unbiased, paper-posterior, variance or variance-posterior
+    horizon: int = 4  # attempts that paper-unbiased and paper-posterior speak of
     no_evidence: float = 0.0  # for a valid task whose attempts say nothing, such as all cut by a time limit
     correct: float = 1.0  # a right answer in the right format
     wrong: float = -0.5  # a wrong answer in the right format
@@ -91,9 +92,14 @@ class RewardConfig:
 
     def __post_init__(self) -> None:
         if self.learnability not in LEARNABILITY:
-            raise ValueError(f"rewards.learnability is {self.learnability!r}; known are {', '.join(LEARNABILITY)}")
+            raise ValueError(f"reward.learnability is {self.learnability!r}; known are {', '.join(LEARNABILITY)}")
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"reward.{name} is {value}; it must be a finite number")
+        if self.horizon < 2:
+            raise ValueError(f"reward.horizon is {self.horizon}; it must be at least 2")
         if not self.complexity_half > 0:
-            raise ValueError(f"rewards.complexity_half is {self.complexity_half}; it must be above 0")
+            raise ValueError(f"reward.complexity_half is {self.complexity_half}; it must be above 0")
 
 
 PUBLISHED = RewardConfig()
@@ -138,6 +144,8 @@ def proposer_reward(
 
 def learnability(k: int, n: int, config: RewardConfig = PUBLISHED) -> float | None:
     """The learnability that the configuration names."""
+    if config.learnability.startswith("paper-"):
+        return LEARNABILITY[config.learnability](k, n, config.horizon)
     return LEARNABILITY[config.learnability](k, n)
 
 

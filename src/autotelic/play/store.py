@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotelic.errors import UserError
+from autotelic.runs.files import sync_directory, sync_file
 
 APPLICATION_ID = 0x4175746F  # "Auto": how this file is told from another program's
 SCHEMA_VERSION = 1
@@ -120,9 +121,9 @@ class Store:
                     )
                 finally:
                     connection.close()
-            _sync(aside)
+            sync_file(aside)
             os.rename(aside, path)
-            _sync(path.parent)
+            sync_directory(path.parent)
         except OSError as error:
             raise UserError(f"archive {path} cannot be created: {error.strerror}; check the directory") from error
         finally:
@@ -211,7 +212,7 @@ class Store:
         log = Path(f"{self.path}-wal")
         try:
             if log.exists():
-                _sync(log)  # SQLite skips this sync while a reader holds the log back; no lock is on this file
+                sync_file(log)  # SQLite skips this sync while a reader holds the log back; no lock is on this file
         except OSError as error:
             raise UserError(f"archive {self.path} {_ADVICE['SQLITE_IOERR']}") from error
         with _explained(self.path):
@@ -264,11 +265,3 @@ def _check(path: Path, connection: sqlite3.Connection, pragma: str) -> None:
     if found is None or found[0] != "ok":
         said = " ".join(str(found[0]).split()) if found else "no answer"
         raise UserError(f"archive {path} {_ADVICE['SQLITE_CORRUPT']} (found: {said[:120]})")
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
