@@ -1,11 +1,11 @@
 """Static checks, canonical form and measures of programs."""
 
-import time
+import ast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from autotelic.worlds.base import content_address
+from autotelic.worlds.code.canonical import spell
 from autotelic.worlds.code.programs import ProgramError, Rules, check
 
 RULES = Rules()
@@ -76,51 +76,6 @@ def test_a_program_without_entry_function_is_refused(source):
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "def f(a:",
-        "def f(a):\nreturn a",
-        "\x00",
-        "def f(a):\n    return '\ud800'",
-        "x" * 30_000,
-        "(" * 10_000,
-        "[" * 100 + "]" * 100,
-        "-" * 15_000 + "1",
-        "~" * 15_000 + "1",
-        "not " * 4_000 + "1",
-        "1" + "+1" * 9_000,
-        "1" + "**1" * 6_000,
-        "a" + ".a" * 9_000,
-        "a" + "()" * 9_000,
-        "lambda:" * 2_500 + "1",
-        "1 if 1 else " * 1_500 + "1",
-        "\n".join(" " * depth + "if 1:" for depth in range(150)),
-        "9" * 10_000,
-        "'" * 19_999,
-        '"""' * 6_001,
-        "f'" + "{f'" * 3_000,
-        "async " * 3_000,
-        "x=" * 9_000 + "(" * 50,
-    ],
-)
-def test_hostile_source_is_refused_quickly(source):
-    start = time.perf_counter()
-    assert refusal(source) in ("syntax", "no_entry")
-    assert time.perf_counter() - start < 2.0
-
-
-@given(st.text() | st.text("def f(a):\n    return a[]{}'\"\\#+-*=\x00\t"))
-@settings(max_examples=300)
-def test_any_source_is_a_program_or_a_program_error(source):
-    try:
-        program = check("def f(a):\n    return a\n" + source, RULES)
-    except ProgramError:
-        return
-    assert program.canonical
-    assert program.features["operations"] >= 0
-
-
-@pytest.mark.parametrize(
     ("left", "right"),
     [
         ("def f(a):\n    return a", "def f(b):\n    # a comment\n    return b\n"),
@@ -135,6 +90,15 @@ def test_any_source_is_a_program_or_a_program_error(source):
         ),
         ("def f(a):\n    return (lambda b: b + a)(1)", "def f(x):\n    return (lambda y: y + x)(1)"),
         ("def f(a):\n    return f'{a} b'", "def f(x):\n    return f'{x} b'"),
+        (
+            "def g(a):\n    return sum(b for b in a)\ndef f(a):\n    return g(a)",
+            "def h(a):\n    return sum(c for c in a)\ndef f(a):\n    return h(a)",
+        ),
+        (
+            "def g(a):\n    def h(b):\n        return b\n    return h(a)\ndef f(a):\n    return g(a)",
+            "def k(a):\n    def m(b):\n        return b\n    return m(a)\ndef f(a):\n    return k(a)",
+        ),
+        ("def f(a):\n    return '{:.2f}'.format(a)", "def f(b):\n    return '{:.2f}'.format(b)"),
     ],
 )
 def test_renamed_copies_share_a_canonical_form(left, right):
@@ -161,6 +125,44 @@ def test_renamed_copies_share_a_canonical_form(left, right):
         (
             "def f(x):\n    def g(): pass\n    return str(g)[:30]",
             "def f(x):\n    def h(): pass\n    return str(h)[:30]",
+        ),
+        (
+            "def g():\n    yield 1\ndef f(a):\n    return str(g())[18:31]",
+            "def h():\n    yield 1\ndef f(a):\n    return str(h())[18:31]",
+        ),
+        (
+            "def g():\n    return lambda: 1\ndef f(a):\n    return str(g())[10:20]",
+            "def h():\n    return lambda: 1\ndef f(a):\n    return str(h())[10:20]",
+        ),
+        (
+            "def g():\n    return (b for b in [1])\ndef f(a):\n    return str(g())[18:31]",
+            "def h():\n    return (b for b in [1])\ndef f(a):\n    return str(h())[18:31]",
+        ),
+        (
+            "def sum(a):\n    return str(a)\ndef g():\n    return sum(b for b in [1])\ndef f(a):\n    return g()",
+            "def sum(a):\n    return str(a)\ndef h():\n    return sum(b for b in [1])\ndef f(a):\n    return h()",
+        ),
+        (
+            "def g():\n    def i(): pass\n    return i\ndef f(a):\n    return str(g())[10:20]",
+            "def h():\n    def i(): pass\n    return i\ndef f(a):\n    return str(h())[10:20]",
+        ),
+        (
+            "def g():\n    def h():\n        yield\n    return h()\ndef f(a):\n    return str(g())",
+            "def i():\n    def h():\n        yield\n    return h()\ndef f(a):\n    return str(i())",
+        ),
+        (
+            "def g():\n    yield 1\ndef f(a):\n    return '{0.gi_code}'.format(g())",
+            "def h():\n    yield 1\ndef f(a):\n    return '{0.gi_code}'.format(h())",
+        ),
+        (
+            "import statistics\ndef f(a):\n    try:\n        b\n    except NameError:\n"
+            "        return str(statistics.sys.exc_info())\n    b = 1",
+            "import statistics\ndef f(a):\n    try:\n        c\n    except NameError:\n"
+            "        return str(statistics.sys.exc_info())\n    c = 1",
+        ),
+        (
+            "def f(a):\n    try:\n        def g(b: nowhere): pass\n    except NameError:\n        return 1",
+            "def f(a):\n    try:\n        def g(b: int): pass\n    except NameError:\n        return 1",
         ),
         ("def f(a):\n    return f.__code__.co_varnames", "def f(b):\n    return f.__code__.co_varnames"),
         (
@@ -235,3 +237,53 @@ def test_depth_counts_operations_on_the_longest_path(body, depth):
 def test_features_count_what_they_name():
     source = "def f(x):\n    y = 0\n\n    for i in x:\n        if i > 2:\n            y += i\n    return y\n"
     assert check(source, RULES).features == {"depth": 3, "operations": 2, "lines": 6, "branches": 1, "loops": 1}
+
+
+EVERYTHING = """
+import math as m
+from collections import Counter, deque
+K = {1: 0x10, 'a\\n\\u00e9': b'\\x00\\xff', **{}}
+def g(p, /, q: int = 1.5, *r, s=None, **t) -> int:
+    'Says nothing.'
+    return sum(u for u in r if u is not ...) or -q
+def f(x, y=10 ** 3):
+    z: list = [i * 2 for i in x if i > 1]
+    for i, *j in z:
+        while not i: break
+        else: continue
+    w = lambda k: k if k else 1e999 + 2j
+    return f'{x!r:>{y}}', z[1:2], g(*x, s=y), (n := 3), w(True), {1, 2}, m.pi < y <= 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [
+        ("def f(a):\n    return a", "b7895ccc1987637809aaba066ae6b5ff"),
+        (EVERYTHING, "27d8d764e48f6f05a65bc02db86f2206"),
+        (
+            "def f(a):\n    match a:\n        case None | [1, *_] | {'k': v}:\n            return 1",
+            "630cd303cc52bc40fc1f949cb1cc016c",
+        ),
+    ],
+)
+def test_the_canonical_form_never_changes(source, address):
+    """Content addresses are made of it: archives of other versions of Python and of this package rely on it."""
+    assert content_address(check(source, RULES).canonical) == address
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("x = None", 'Assign(targets=[Name(id="x")],value=Constant(value=None))'),
+        (
+            "255, True, 1.0",
+            "Expr(value=Tuple(elts=[Constant(value=0xff),Constant(value=True),Constant(value=0x1.0000000000000p+0)]))",
+        ),
+        (r"'\u00e9', b'\xff'", r'Expr(value=Tuple(elts=[Constant(value="\u00e9"),Constant(value=bytes(ff))]))'),
+        ("{**a}", 'Expr(value=Dict(keys=[None],values=[Name(id="a")]))'),
+        ("def f(): pass", 'FunctionDef(args=arguments(),body=[Pass()],name="f")'),
+    ],
+)
+def test_a_tree_is_spelled_by_what_it_says_alone(source, text):
+    assert spell(ast.parse(source)) == f"Module(body=[{text}])"

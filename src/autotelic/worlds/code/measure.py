@@ -74,22 +74,32 @@ def _computes(node: ast.AST) -> bool:
 
 
 class _Scope:
-    """Depths of variables; what a branch changes is kept apart from what was before it."""
+    """Depths of variables. What a branch changes is taken back at its end and handed over."""
 
-    def __init__(self, before: _Scope | None = None) -> None:
-        self.before = before
-        self.changed: dict[str, int] = {}
+    def __init__(self) -> None:
+        self.depths: dict[str, int] = {}
+        self.before: list[dict[str, int]] = []  # for each open branch: what it changed, as it was before
 
     def get(self, name: str, default: int) -> int:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.changed:
-                return scope.changed[name]
-            scope = scope.before
-        return default
+        return self.depths.get(name, default)
 
     def set(self, name: str, deep: int) -> None:
-        self.changed[name] = deep
+        if self.before:
+            self.before[-1].setdefault(name, self.get(name, _NEVER))
+        self.depths[name] = deep
+
+    def enter(self) -> None:
+        self.before.append({})
+
+    def leave(self) -> dict[str, int]:
+        before = self.before.pop()
+        changed = {name: self.depths[name] for name, deep in before.items() if self.depths[name] != deep}
+        for name, deep in before.items():
+            if deep == _NEVER:
+                del self.depths[name]
+            else:
+                self.depths[name] = deep
+        return changed
 
 
 class _Follower:
@@ -117,11 +127,15 @@ class _Follower:
         return self.known[entry]
 
     def called(self, name: str) -> list[str]:
-        return [
-            node.func.id
-            for node in ast.walk(self.functions[name])
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions
-        ]
+        """The program's own functions that a function calls; not those that functions inside it call."""
+        found, waiting = [], list[ast.AST](self.functions[name].body)
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
+                found.append(node.func.id)
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                waiting.extend(ast.iter_child_nodes(node))
+        return found
 
     def body(self, statements: list[ast.stmt], env: _Scope) -> int:
         """The depth of the deepest returned value; `env` is changed in place."""
@@ -165,11 +179,11 @@ class _Follower:
         returned = _APART
         changes: list[tuple[str, int]] = []
         for body in bodies:
-            after = _Scope(env)
-            deep = self.body(body, after)
+            env.enter()
+            deep = self.body(body, env)
+            changes.extend(env.leave().items())
             if any(id(statement) in self.returning for statement in body):
                 returned = max(returned, _one_more(test, deep))
-            changes += [(name, value) for name, value in after.changed.items() if value != env.get(name, _NEVER)]
         for name, value in changes:
             env.set(name, max(env.get(name, _APART), _one_more(test, value)))
         return returned
@@ -205,14 +219,17 @@ class _Follower:
         return max((self.part(child, env) for child in ast.iter_child_nodes(node)), default=_APART)
 
     def comprehension(self, node: ast.expr, env: _Scope) -> int:
-        inner, deepest = _Scope(env), _APART
+        deepest = _APART
+        env.enter()
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.comprehension):
-                deep = self.value(child.iter, inner)
-                self.bind(child.target, deep, inner)
-                deepest = max([deepest, deep, *(self.value(test, inner) for test in child.ifs)])
+                deep = self.value(child.iter, env)
+                self.bind(child.target, deep, env)
+                deepest = max([deepest, deep, *(self.value(test, env) for test in child.ifs)])
         elements = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        return _one_more(deepest, *(self.value(element, inner) for element in elements))
+        deepest = _one_more(deepest, *(self.value(element, env) for element in elements))
+        env.leave()
+        return deepest
 
 
 def _one_more(*parts: int) -> int:

@@ -119,9 +119,10 @@ def _levels(tree: ast.AST) -> int:
     return levels
 
 
+# A string that is never closed is skipped as well: to look again from each quote in it would take quadratic time.
 _SKIP_OR_BRACKET = re.compile(
-    r"""\#[^\n]*+ | '''(?:[^\\]|\\.)*?''' | \"\"\"(?:[^\\]|\\.)*?\"\"\"
-      | '(?:[^'\\\n]++|\\.)*+' | "(?:[^"\\\n]++|\\.)*+" | [\[({] | [\])}]""",
+    r"""\#[^\n]*+ | '''(?:[^\\]|\\.)*?(?:'''|\\?\Z) | \"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\\?\Z)
+      | '(?:[^'\\\n]++|\\.)*+'?+ | "(?:[^"\\\n]++|\\.)*+"?+ | [\[({] | [\])}]""",
     re.VERBOSE | re.DOTALL,
 )
 
