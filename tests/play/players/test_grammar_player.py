@@ -9,15 +9,8 @@ from autotelic.errors import UserError
 from autotelic.play.players.grammar import GrammarConfig, GrammarPlayer
 from autotelic.worlds.base import Answer, Proposal, Request, Task
 from autotelic.worlds.code import language
-from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 KINDS = ("deduction", "abduction", "induction")
-
-
-@pytest.fixture(scope="module")
-def world():
-    with CodeWorld(CodeWorldConfig(heldout=False)) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,10 @@ from typing import Any
 
 from autotelic.worlds.code.sandbox import values
 
-MAX_TEXT = values.MAX_BYTES  # characters
+MAX_TEXT = values.MAX_BYTES  # characters of a literal, and of any text of a player
 MAX_ITEMS = 1 << 17  # over all containers together
 MAX_DIGITS = 4300  # of a decimal int: more cannot be read by int() itself; hex goes up to values.MAX_INT_BITS
 MAX_FLOAT_TEXT = 1000
-MAX_SAME_HASH = 64  # set items and dict keys with one hash: more than this and building the set is quadratic
 
 
 class LiteralError(ValueError):
@@ -239,8 +238,8 @@ def _check_hashes(keys: list[Any]) -> None:
         hashes = [hash(key) for key in keys]
     except TypeError:
         raise LiteralError("a list, dict or set cannot be in a set or a key") from None
-    if len(keys) > MAX_SAME_HASH and max(Counter(hashes).values()) > MAX_SAME_HASH:
-        raise LiteralError(f"more than {MAX_SAME_HASH} items with one hash")
+    if len(keys) > values.MAX_COLLISIONS and max(Counter(hashes).values()) > values.MAX_COLLISIONS:
+        raise LiteralError(f"more than {values.MAX_COLLISIONS} items with one hash")
 
 
 def _string(token: str) -> str | bytes:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code import literals
+from autotelic.worlds.code.literals import MAX_TEXT
 from autotelic.worlds.code.programs import Program, ProgramError, Rules, check
 from autotelic.worlds.code.sandbox import Outcome, values
 
-MAX_TEXT = 1 << 20  # characters of a proposal or answer: more is not read
 MAX_MESSAGE = 2_000
 
 

@@ -67,8 +67,9 @@ class Induction(base.CodeKind):
             raise RefusedError("format", f"needs at most one ```message of at most {MAX_MESSAGE} characters")
         if len(inputs) < self.config.inputs:
             raise RefusedError("format", f"needs {self.config.inputs} different ```input blocks, found {len(inputs)}")
-        if proposal.base is not None:  # the program was given: what the proposer repeats of it does not matter
-            source = proposal.base.spec["program"]
+        given = proposal.base.spec["program"] if proposal.base is not None else None
+        if given is not None:  # what the proposer repeats of it does not matter
+            source = given
         elif len(sources) == 1:
             source = sources[0].rstrip("\n")
         else:
