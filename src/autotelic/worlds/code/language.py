@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple, Protocol
 
 from autotelic.worlds.code import measure, programs
 
@@ -28,6 +26,14 @@ MAX_ITEM = 9  # of list items in inputs
 MAX_LENGTH = 5  # of inputs
 BOUND = 99  # on ints in between
 LENGTH_BOUND = 10  # on lists and strings in between
+
+
+class Chance(Protocol):
+    """What is asked of a random generator: two of the methods of numpy's."""
+
+    def random(self) -> float: ...
+
+    def integers(self, low: int, high: int, /) -> Any: ...  # from low up to, not including, high
 
 
 class Written(NamedTuple):
@@ -61,26 +67,26 @@ def depth(program: str) -> int:
 # --- values ---------------------------------------------------------------------------------------------------------
 
 
-def random_value(rng: np.random.Generator, type_name: str) -> Any:
+def random_value(rng: Chance, type_name: str) -> Any:
     """A value of a type, as inputs are; also a well-typed guess at an output."""
     if type_name == "int":
         return int(rng.integers(MIN_INT, MAX_INT + 1))
     if type_name == "bool":
-        return bool(rng.integers(2))
+        return bool(rng.integers(0, 2))
     length = int(rng.integers(1, MAX_LENGTH + 1))
     if type_name == "list":
-        return [int(item) for item in rng.integers(0, MAX_ITEM + 1, length)]
+        return [int(rng.integers(0, MAX_ITEM + 1)) for _ in range(length)]
     if type_name == "str":
-        return "".join(LETTERS[k] for k in rng.integers(0, len(LETTERS), length))
+        return "".join(LETTERS[int(rng.integers(0, len(LETTERS)))] for _ in range(length))
     raise ValueError(f"no type {type_name!r}: one of {', '.join(TYPES)}")
 
 
-def random_input(rng: np.random.Generator, type_name: str) -> tuple[Any]:
+def random_input(rng: Chance, type_name: str) -> tuple[Any]:
     """The arguments of one call."""
     return (random_value(rng, type_name),)
 
 
-def distinct_inputs(rng: np.random.Generator, type_name: str, count: int) -> list[tuple[Any]]:
+def distinct_inputs(rng: Chance, type_name: str, count: int) -> list[tuple[Any]]:
     """Different arguments, as many as asked for or as the type has within reach."""
     found: dict[str, tuple[Any]] = {}
     for _ in range(20 * count):
@@ -103,12 +109,12 @@ def type_of(value: Any) -> str | None:
 
 
 def random_program(
-    rng: np.random.Generator, depth: int, takes: str | None = None, gives: str | None = None, tries: int = 200
+    rng: Chance, depth: int, takes: str | None = None, gives: str | None = None, tries: int = 200
 ) -> Written:
     """A random program of a depth from 1, with the types asked for where that is possible."""
     written = None
     for _ in range(tries):
-        written = _Writer(rng, takes or INPUT_TYPES[int(rng.integers(len(INPUT_TYPES)))]).write(depth)
+        written = _Writer(rng, takes or INPUT_TYPES[int(rng.integers(0, len(INPUT_TYPES)))]).write(depth)
         if written is not None and (gives is None or written.gives == gives):
             return written
     if written is None:
@@ -119,7 +125,7 @@ def random_program(
 class _Writer:
     """Builds one program: a chain of operations, some bound to variables, some in loops and branches."""
 
-    def __init__(self, rng: np.random.Generator, takes: str) -> None:
+    def __init__(self, rng: Chance, takes: str) -> None:
         self.rng = rng
         self.takes = takes
         self.lines: list[str] = []
@@ -137,10 +143,9 @@ class _Writer:
         left = depth
         while left:
             options = [step for step in _STEPS[self.value.type] if step.cost <= left]
-            weights = np.array([step.weight for step in options])
             result, step = None, None
             for _ in range(20):
-                step = options[int(self.rng.choice(len(options), p=weights / weights.sum()))]
+                step = self.weighted(options)
                 result = step.make(self, self.value)
                 if result is not None and _bounded(result):
                     break
@@ -164,10 +169,18 @@ class _Writer:
         return int(self.rng.integers(low, high + 1))
 
     def letter(self) -> str:
-        return f"'{LETTERS[int(self.rng.integers(len(LETTERS)))]}'"
+        return f"'{LETTERS[int(self.rng.integers(0, len(LETTERS)))]}'"
 
     def pick(self, options: Sequence[Any]) -> Any:
-        return options[int(self.rng.integers(len(options)))]
+        return options[int(self.rng.integers(0, len(options)))]
+
+    def weighted(self, options: Sequence[_Step]) -> _Step:
+        left = self.rng.random() * sum(step.weight for step in options)
+        for step in options:
+            left -= step.weight
+            if left < 0:
+                return step
+        return options[-1]
 
     def other(self, type_name: str, but: str) -> _Value | None:
         """An earlier variable, other than the value at hand."""
