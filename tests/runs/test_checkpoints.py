@@ -131,6 +131,21 @@ def test_saving_a_step_again_takes_the_newer_state(tmp_path: Path):
     assert checkpoints.load()[1] == {"step": "other"}
 
 
+@pytest.mark.parametrize("new_is_whole", [True, False])
+def test_a_kill_between_the_renames_of_a_replacement_loses_nothing(tmp_path: Path, new_is_whole: bool):
+    checkpoints = saved(tmp_path, 1, 2)
+    before = checkpoints.load(2)[1]["step"]
+    newer = Checkpoints(tmp_path / "newer")
+    newer.save(2, {"step": "newer"})
+    checkpoints.path(2).rename(checkpoints.directory / ".step_000002.old.aside")
+    newer.path(2).rename(checkpoints.directory / ".step_000002.new.aside")
+    if not new_is_whole:
+        truncate(checkpoints.directory / ".step_000002.new.aside" / "state.json")
+    checkpoints.recover()
+    assert checkpoints.load()[1]["step"] == ("newer" if new_is_whole else before)
+    assert sorted(entry.name for entry in checkpoints.directory.iterdir()) == ["latest", "step_000001", "step_000002"]
+
+
 def truncate(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 

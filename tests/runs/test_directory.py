@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_an_unwritable_root_is_one_line(tmp_path: Path):
     with pytest.raises(UserError, match=r"file/runs: .*not a directory") as caught:
         create(tmp_path / "file" / "runs")
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match="/proc/nope"):
+    with pytest.raises(UserError, match=r"/proc/nope: .*choose another place with root=DIR"):
         create(Path("/proc/nope"))
 
 
@@ -219,3 +220,51 @@ def test_a_fork_of_a_missing_step_or_onto_an_existing_run_is_refused(tmp_path: P
         with pytest.raises(UserError, match="exists already"):
             run.fork(4, "one")
     assert [entry.name for entry in tmp_path.iterdir()] == ["one"]
+
+
+def test_a_fork_has_its_own_configuration_seed_and_place(tmp_path: Path):
+    with filled(tmp_path) as run, run.fork(4, "two", {**CONFIG, "steps": 9, "seed": 8}, tmp_path / "other") as fork:
+        assert fork.path == tmp_path / "other" / "two"
+        assert (fork.config()["steps"], fork.meta["seed"]) == (9, 8)
+    with Run.open(tmp_path / "one") as run, run.fork(4, "three") as fork:
+        assert (fork.config(), fork.meta["seed"]) == (CONFIG, 5)
+
+
+def test_a_bad_metrics_line_does_not_keep_a_run_from_being_forked(tmp_path: Path):
+    with filled(tmp_path) as run:
+        run.metrics.path.write_bytes(b"rubbish\n" + run.metrics.path.read_bytes())
+        with run.fork(4, "two") as fork:
+            assert [line["step"] for line in fork.metrics.read()] == [1, 2, 3, 4]
+
+
+def test_a_discarded_run_leaves_its_name_free_and_nothing_beside(tmp_path: Path):
+    create(tmp_path).discard()
+    assert list(tmp_path.iterdir()) == []
+    create(tmp_path).close()
+
+
+def test_what_killed_processes_built_aside_is_cleared_away_but_not_what_a_living_one_builds(tmp_path: Path):
+    for name in ("dead", "living"):
+        create(tmp_path, name).close()
+        (tmp_path / name).rename(tmp_path / f".{name}.1234.aside")
+    (tmp_path / ".young.1234.aside").mkdir()
+    living = tmp_path / ".living.1234.aside"
+    with Run.open(living):
+        for path in (living, tmp_path / ".dead.1234.aside"):
+            os.utime(path, (time.time() - 1000, time.time() - 1000))
+        create(tmp_path, "new").close()
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+            ".living.1234.aside",
+            ".young.1234.aside",
+            "new",
+        ]
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"minutes": NaN}', '{"heldout": 3}', '{"heldout": {"add": 3}}', "[" * 10**5]
+)
+def test_a_damaged_result_is_one_line(tmp_path: Path, content: str):
+    with create(tmp_path) as run:
+        (run.path / "result.json").write_text(content)
+        with pytest.raises(UserError, match=r"result\.json: damaged"):
+            run.result()

@@ -28,6 +28,14 @@ def test_a_terminal_gets_a_live_bar():
     assert "4/4" in shown(terminal=True)
 
 
+def test_the_bar_shows_the_time_to_the_nearer_bound():
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    with Display("play", 1_000_000_000, minutes=1.0, console=console) as display:
+        display.update(1)
+    assert "1:00 left" in stream.getvalue()
+
+
 def test_time_left_follows_the_nearer_bound():
     display = Display("play", 1_000_000, minutes=1.0, console=Console(file=io.StringIO()))
     display.update(1)

@@ -156,10 +156,10 @@ class Checkpoints:
         packer = _Packer()
         plain = packer.pack(state, "")
         final = self.path(step)
-        aside = self.directory / f".{final.name}.{os.getpid()}.aside"
+        aside = self._aside(step, "new")
         with named_errors(final):
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            self.recover()
             aside.mkdir()
             try:
                 self._write(aside, step, plain, packer)
@@ -167,11 +167,11 @@ class Checkpoints:
                     shutil.rmtree(aside)
                 else:
                     if final.exists():
-                        os.rename(final, aside.with_suffix(".old.aside"))
+                        os.rename(final, self._aside(step, "old"))  # a kill here is repaired by `recover`
                     os.rename(aside, final)
                 sync_directory(self.directory)
             except BaseException:
-                shutil.rmtree(aside, ignore_errors=True)
+                self.recover()
                 raise
         self._point("latest", final.name)
         if best:
@@ -181,11 +181,8 @@ class Checkpoints:
 
     def _same(self, written: Path, final: Path) -> bool:
         """Whether the step is already there, whole, with this very content."""
-        try:
-            self.check(int(final.name.removeprefix("step_")))
-            return (written / "manifest.json").read_bytes() == (final / "manifest.json").read_bytes()
-        except (_DamagedError, OSError):
-            return False
+        manifests = (written / "manifest.json", final / "manifest.json")
+        return _whole(final, _step(final.name)) and manifests[0].read_bytes() == manifests[1].read_bytes()
 
     def _write(self, directory: Path, step: int, plain: Any, packer: _Packer) -> None:
         (directory / "state.json").write_text(json.dumps(plain, allow_nan=False))
@@ -244,38 +241,10 @@ class Checkpoints:
 
     def check(self, step: int) -> None:
         """Compares every file with the manifest, and raises at the first that differs."""
-        directory = self.path(step)
-        path = directory / "manifest.json"
-        try:
-            manifest = json.loads(path.read_bytes())
-            files = {str(name): (int(entry["bytes"]), entry["sha256"]) for name, entry in manifest["files"].items()}
-            written = (manifest["format"], manifest["step"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _DamagedError(path, "damaged or missing") from error
-        if written[0] != FORMAT:
-            raise _DamagedError(path, f"written in format {written[0]}, this version reads {FORMAT}")
-        if written[1] != step:
-            raise _DamagedError(path, f"is of step {written[1]}")
-        for name, (size, digest) in files.items():
-            path = directory / name
-            try:
-                if path.stat().st_size != size:
-                    raise _DamagedError(path, f"damaged: {path.stat().st_size} bytes, {size} were written")
-                if sha256(path) != digest:
-                    raise _DamagedError(path, "damaged: its SHA-256 is not the one written")
-            except OSError as error:
-                raise _DamagedError(path, f"cannot be read: {error.strerror}") from error
-        if "state.json" not in files:
-            raise _DamagedError(directory / "manifest.json", "names no state.json")
+        _check(self.path(step), step)
 
     def last_good(self) -> int | None:
-        for step in reversed(self.steps()):
-            try:
-                self.check(step)
-            except _DamagedError:
-                continue
-            return step
-        return None
+        return next((step for step in reversed(self.steps()) if _whole(self.path(step), step)), None)
 
     def _way_out(self) -> str:
         good = self.last_good()
@@ -287,7 +256,7 @@ class Checkpoints:
         """The step `latest` or `best` names, or None."""
         try:
             match = _STEP.fullmatch((self.directory / name).read_text().strip())
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             return None
         return int(match[1]) if match else None
 
@@ -301,11 +270,59 @@ class Checkpoints:
         for step in self.steps()[: -self.keep]:
             if step != best:
                 # Renamed first: a kill half-way must not leave a step's directory with files missing.
-                gone = self.directory / f".{self.path(step).name}.{os.getpid()}.aside"
+                gone = self._aside(step, "gone")
                 os.rename(self.path(step), gone)
                 shutil.rmtree(gone)
 
-    def _sweep(self) -> None:
-        """Removes what a killed process left half-written or half-deleted. The run's lock makes this safe."""
+    def _aside(self, step: int, why: str) -> Path:
+        return self.directory / f".{self.path(step).name}.{why}.aside"
+
+    def recover(self) -> None:
+        """Puts back a step whose replacement was cut short, and removes what a killed process left half-written or
+        half-deleted. Only the holder of the run's lock may call it."""
+        for old in self.directory.glob(".step_*.old.aside"):
+            step = _step(old.name.split(".")[1])
+            final = self.path(step)
+            for candidate in (self._aside(step, "new"), old):
+                if not final.exists() and _whole(candidate, step):
+                    os.rename(candidate, final)
+                    sync_directory(self.directory)
         for left in self.directory.glob(".*.aside"):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def _step(name: str) -> int:
+    return int(name.removeprefix("step_"))
+
+
+def _whole(directory: Path, step: int) -> bool:
+    try:
+        _check(directory, step)
+    except _DamagedError:
+        return False
+    return True
+
+
+def _check(directory: Path, step: int) -> None:
+    path = directory / "manifest.json"
+    try:
+        manifest = json.loads(path.read_bytes())
+        files = {str(name): (int(entry["bytes"]), entry["sha256"]) for name, entry in manifest["files"].items()}
+        written = (manifest["format"], manifest["step"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _DamagedError(path, "damaged or missing") from error
+    if written[0] != FORMAT:
+        raise _DamagedError(path, f"written in format {written[0]}, this version reads {FORMAT}")
+    if written[1] != step:
+        raise _DamagedError(path, f"is of step {written[1]}")
+    for name, (size, digest) in files.items():
+        path = directory / name
+        try:
+            if path.stat().st_size != size:
+                raise _DamagedError(path, f"damaged: {path.stat().st_size} bytes, {size} were written")
+            if sha256(path) != digest:
+                raise _DamagedError(path, "damaged: its SHA-256 is not the one written")
+        except OSError as error:
+            raise _DamagedError(path, f"cannot be read: {error.strerror}") from error
+    if "state.json" not in files:
+        raise _DamagedError(directory / "manifest.json", "names no state.json")

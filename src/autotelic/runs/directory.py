@@ -15,7 +15,8 @@ import secrets
 import shutil
 import sqlite3
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,7 @@ from autotelic.runs.files import named_errors, sweep_aside, sync_directory, user
 from autotelic.runs.metrics import LogConfig, Metrics, TensorBoard, WeightsAndBiases
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+_FORSAKEN = 60.0  # seconds after which a directory built aside whose lock is free is nobody's
 
 
 def _checked_name(name: str) -> str:
@@ -73,8 +75,7 @@ class Run:
         root = Path(root)
         if name:
             _checked_name(name)
-        with named_errors(root):
-            root.mkdir(parents=True, exist_ok=True)
+        _make_root(root)
         for _ in range(100):
             chosen = name or automatic_name(root, verb, subject)
             try:
@@ -89,22 +90,11 @@ class Run:
         """Built aside and renamed into place, so that a run directory always has its config and its lock."""
         if path.exists() or path.is_symlink():
             raise FileExistsError
-        aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
-        with named_errors(path):
-            aside.mkdir()
-        lock = None
-        try:
-            lock = _acquire(aside)
-            identity = {"id": secrets.token_hex(8), "created": _now(), "command": sys.argv[1:]}
+        with _built_aside(path) as (aside, lock):
             write_atomic(aside / "config.yaml", to_yaml(dict(config)))
-            write_atomic(aside / "meta.json", _json({**identity, **meta, **machine.describe()}))
+            write_atomic(aside / "meta.json", _json({**_identity(), **meta, **machine.describe()}))
             _claim(aside, path)
             return cls(path, lock)
-        except BaseException:
-            if lock is not None:
-                os.close(lock)
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
 
     @classmethod
     def open(cls, path: str | Path, *, readonly: bool = False) -> Run:
@@ -114,15 +104,20 @@ class Run:
             return cls(path, None)
         lock = _acquire(path)
         try:
+            run = cls(path, lock)
             with named_errors(path):
                 sweep_aside(path)
-            return cls(path, lock)
+                run.checkpoints.recover()
+            return run
         except BaseException:
             os.close(lock)
             raise
 
-    def fork(self, step: int, name: str, root: str | Path | None = None) -> Run:
-        """A new run that holds this one's past up to the checkpoint of `step`. This run is only read.
+    def fork(
+        self, step: int, name: str, config: Mapping[str, Any] | None = None, root: str | Path | None = None
+    ) -> Run:
+        """A new run that holds this one's past up to the checkpoint of `step`, and `config` from there on (this run's
+        own when not given). This run is only read.
 
         The archive is copied whole, also while its owner writes to it; whoever opens it rewinds it to the step.
         """
@@ -130,32 +125,34 @@ class Run:
         if path.exists():
             raise UserError(_exists(path))
         self.checkpoints.require(step)
-        aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
-        with named_errors(path):
-            aside.mkdir(parents=True)
-        lock = None
+        config = self.config() if config is None else config
+        _make_root(path.parent)
+        origin = {"forked": {"run": str(self.path), "id": self.meta.get("id"), "step": step}}
+        meta = {**self.meta, "seed": config.get("seed", self.meta.get("seed")), **origin}
         try:
-            lock = _acquire(aside)
-            with named_errors(path):
-                self._copy(aside, step)
-                Metrics(aside / "metrics.jsonl").rewind(step)
-                changes = {"id": secrets.token_hex(8), "created": _now(), "command": sys.argv[1:]}
-                origin = {"forked": {"run": str(self.path), "id": self.meta.get("id"), "step": step}}
-                write_atomic(aside / "meta.json", _json({**self.meta, **changes, **origin, **machine.describe()}))
-            _claim(aside, path)
-            return Run(path, lock)
-        except BaseException as error:
-            if lock is not None:
-                os.close(lock)
-            shutil.rmtree(aside, ignore_errors=True)
-            if isinstance(error, FileExistsError):
-                raise UserError(_exists(path)) from None
-            raise
+            with _built_aside(path) as (aside, lock):
+                with named_errors(path):
+                    self._copy(aside, step)
+                    # A bad line of the source must not keep its past from being used.
+                    Metrics(aside / "metrics.jsonl").rewind(step, drop_bad=True)
+                    write_atomic(aside / "config.yaml", to_yaml(dict(config)))
+                    write_atomic(aside / "meta.json", _json({**meta, **_identity(), **machine.describe()}))
+                _claim(aside, path)
+                return Run(path, lock)
+        except FileExistsError:
+            raise UserError(_exists(path)) from None
+
+    def discard(self) -> None:
+        """Removes the whole run, for a start that came to nothing."""
+        aside = _aside(self.path)
+        with named_errors(self.path):
+            os.rename(self.path, aside)  # at once: no half of a run is ever seen under its name
+            shutil.rmtree(aside)
+        self.close()
 
     def _copy(self, target: Path, step: int) -> None:
-        for name in ("config.yaml", "metrics.jsonl"):
-            if (self.path / name).exists():
-                shutil.copyfile(self.path / name, target / name)
+        if self.metrics.path.exists():
+            shutil.copyfile(self.metrics.path, target / self.metrics.path.name)
         (target / "checkpoints").mkdir()
         for kept in self.checkpoints.steps():
             if kept <= step:
@@ -207,7 +204,13 @@ class Run:
 
     def result(self) -> dict[str, Any] | None:
         path = self.path / "result.json"
-        return _read_json(path) if path.exists() else None
+        if not path.exists():
+            return None
+        result = _read_json(path)
+        heldout = result.get("heldout", {})
+        if not isinstance(heldout, dict) or not all(isinstance(row, dict) for row in heldout.values()):
+            raise UserError(f"{path}: damaged: heldout has no figures by kind")
+        return result
 
     def differences(self) -> list[str]:
         """One line for each way this machine differs from the one the run began on, that can change results."""
@@ -216,7 +219,8 @@ class Run:
         for key, what in machine.COMPARED.items():
             if self.meta.get(key) != here[key]:
                 lines.append(f"{what} differs: {self.meta.get(key)} when the run began, {here[key]} here")
-        then = self.meta.get("versions", {})
+        known = self.meta.get("versions")
+        then = known if isinstance(known, dict) else {}
         for package, version in here["versions"].items():
             if then.get(package) not in (None, version):
                 lines.append(f"{package} differs: {then[package]} when the run began, {version} here")
@@ -299,6 +303,43 @@ def _acquire(path: Path) -> int:
     return descriptor
 
 
+def _make_root(root: Path) -> None:
+    """Makes the directory runs are in, and clears away what killed processes were building there."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        line = str(user_error(error, root))
+        raise UserError(line if "root=" in line else f"{line}; choose another place with root=DIR") from error
+    for left in root.glob(".*.aside"):
+        try:
+            old = time.time() - left.stat().st_mtime > _FORSAKEN
+        except FileNotFoundError:
+            continue  # renamed into place meanwhile
+        if old and left.is_dir() and holder(left) is None:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.aside")
+
+
+@contextlib.contextmanager
+def _built_aside(path: Path) -> Iterator[tuple[Path, int]]:
+    """A locked directory beside a run's path, to be filled and renamed to it; removed if that fails."""
+    aside = _aside(path)
+    with named_errors(path):
+        aside.mkdir()
+    lock = None
+    try:
+        lock = _acquire(aside)
+        yield aside, lock
+    except BaseException:
+        if lock is not None:
+            os.close(lock)
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
 def _claim(aside: Path, path: Path) -> None:
     """Renames onto a name that is free, and stays refused when another process took it meanwhile."""
     with contextlib.suppress(FileNotFoundError):
@@ -329,8 +370,9 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         raise UserError(f"{source}: cannot be copied: {error}") from error
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+def _identity() -> dict[str, Any]:
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"id": secrets.token_hex(8), "created": now, "command": sys.argv[1:]}
 
 
 def _json(data: Mapping[str, Any]) -> str:
@@ -341,9 +383,13 @@ def _read_json(path: Path) -> dict[str, Any]:
     with named_errors(path):
         raw = path.read_bytes()
     try:
-        data = json.loads(raw)
-    except ValueError as error:
+        data = json.loads(raw, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: damaged: not JSON") from error
     if not isinstance(data, dict):
         raise UserError(f"{path}: damaged: not a JSON object")
     return data
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")

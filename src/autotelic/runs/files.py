@@ -12,8 +12,8 @@ from pathlib import Path
 from autotelic.errors import UserError
 
 _REASONS = {
-    errno.ENOSPC: "the disk is full; free some space, then resume",
-    errno.EDQUOT: "the disk quota is used up; free some space, then resume",
+    errno.ENOSPC: "the disk is full; free some space, then resume or start again",
+    errno.EDQUOT: "the disk quota is used up; free some space, then resume or start again",
     errno.EACCES: "not writable; choose another place with root=DIR",
     errno.EPERM: "not writable; choose another place with root=DIR",
     errno.EROFS: "not writable (read-only file system); choose another place with root=DIR",
@@ -81,9 +81,10 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
 
 def sweep_aside(directory: Path) -> None:
     """Removes files that writers killed half-way left behind. Only the holder of the run's lock may call it."""
-    for left in directory.glob(".*.aside"):
-        if left.is_file():
-            left.unlink(missing_ok=True)
+    for pattern in (".*.aside", ".archive.sqlite.*.new*"):
+        for left in directory.glob(pattern):
+            if left.is_file():
+                left.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:

@@ -99,7 +99,14 @@ def read(path: Path) -> Iterator[dict[str, Value]]:
             if line is not None:
                 yield line
             elif raw.endswith(b"\n"):
-                raise UserError(f"{path}:{number}: not a metrics line (a JSON object with a step)")
+                raise _bad_line(path, number)
+
+
+def _bad_line(path: Path, number: int) -> UserError:
+    return UserError(
+        f"{path}:{number}: not a metrics line (a JSON object with a step); delete that line and try again: "
+        f"sed -i {number}d {path}"
+    )
 
 
 def _parse(raw: bytes) -> dict[str, Value] | None:
@@ -107,7 +114,7 @@ def _parse(raw: bytes) -> dict[str, Value] | None:
         return None
     try:
         line = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and isinstance(line.get("step"), int) else None
 
@@ -141,8 +148,9 @@ class Metrics:
             with named_errors(self.path):
                 os.fsync(self._file.fileno())
 
-    def rewind(self, step: int) -> None:
-        """Drops lines newer than the step, and a torn last line. Atomic."""
+    def rewind(self, step: int, *, drop_bad: bool = False) -> None:
+        """Drops lines newer than the step, and a torn last line. Any other bad line is an error unless it is to be
+        dropped too. Atomic."""
         self._close_file()
         if not self.path.exists():
             return
@@ -152,8 +160,8 @@ class Metrics:
         for number, raw in enumerate(before.splitlines(keepends=True), 1):
             line = _parse(raw)
             if line is None:
-                if raw.endswith(b"\n"):
-                    raise UserError(f"{self.path}:{number}: not a metrics line (a JSON object with a step)")
+                if raw.endswith(b"\n") and not drop_bad:
+                    raise _bad_line(self.path, number)
                 continue
             if int(line["step"] or 0) <= step:
                 kept.append(raw)

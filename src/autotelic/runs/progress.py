@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 PLAIN_SECONDS = 10.0  # between plain lines
 
@@ -60,12 +60,12 @@ class Display:
                 TaskProgressColumn(),
                 TextColumn("{task.completed}/{task.fields[bound]}"),
                 TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[left]}"),
                 TextColumn("{task.fields[figures]}", style="dim", markup=False),
                 console=self.console,
                 transient=True,
             )
-            fields = {"bound": self.total or "?", "rate": "", "figures": ""}
+            fields = {"bound": self.total or "?", "rate": "", "left": "", "figures": ""}
             self._task = self._bar.add_task(self.label, total=self.total, completed=self._first, **fields)
             self._bar.start()
         return self
@@ -89,7 +89,7 @@ class Display:
         shown = "  ".join(f"{name} {value:.3g}" for name, value in (figures or {}).items())
         if self._bar is not None:
             rate = f"{self.rate():.3g} {self.unit}/s"
-            self._bar.update(self._task, completed=done, rate=rate, figures=shown)
+            self._bar.update(self._task, completed=done, rate=rate, left=self._left(), figures=shown)
         elif time.monotonic() - self._shown >= self._plain_seconds:
             self._shown = time.monotonic()
             self._line(shown)
@@ -98,12 +98,15 @@ class Display:
         """A remark, printed above the bar."""
         self.console.print(text, markup=False)
 
-    def _line(self, figures: str) -> None:
+    def _left(self) -> str:
         left = self.left()
+        return f"{duration(left)} left" if left is not None else ""
+
+    def _line(self, figures: str) -> None:
         parts = [
             f"{self.label}: {self._done}/{self.total if self.total is not None else '?'} {self.unit}",
             f"{self.rate():.3g} {self.unit}/s",
-            f"{duration(left)} left" if left is not None else "",
+            self._left(),
             figures,
         ]
         self.console.print("  ".join(part for part in parts if part), markup=False)

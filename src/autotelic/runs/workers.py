@@ -220,12 +220,16 @@ def graceful_stop(announce: Callable[[str], None] | None = None) -> Iterator[Sto
             signal.signal(number, handler)
 
 
+class TerminatedError(SystemExit):
+    """SIGTERM, where nothing listens to it in another way."""
+
+
 def exit_on_sigterm() -> None:
     """Makes SIGTERM end this process the orderly way, so that workers are stopped; for the command line's start."""
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread may say what a signal does
 
     def handle(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+        raise TerminatedError(128 + number)
 
     signal.signal(signal.SIGTERM, handle)
