@@ -15,6 +15,12 @@ class Limits:
     cpu: int = 1
     wall: float = 5.0
 
+    def __post_init__(self) -> None:
+        if not self.wall > 0:
+            raise ValueError(f"sandbox.limits.wall is {self.wall}; it must be above 0")
+        if self.cpu > self.wall:
+            raise ValueError("more processor time\nthan time")
+
 
 class Code:
     @dataclass
@@ -112,9 +118,9 @@ def test_a_value_that_is_no_name_stands_for_the_generic_option():
 
 def test_a_preset_sets_keys_of_a_class(tmp_path: Path):
     (tmp_path / "world").mkdir()
-    (tmp_path / "world" / "quick.yaml").write_text("defaults: [code]\nlimits: {cpu: 9}\n")
+    (tmp_path / "world" / "quick.yaml").write_text("defaults: [code]\nlimits: {cpu: 3}\n")
     config = ask("world=quick", presets=tmp_path)
-    assert (config.world.name, config.world.limits.cpu) == ("code", 9)
+    assert (config.world.name, config.world.limits.cpu) == ("code", 3)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,14 @@ def test_a_bad_override_is_one_line(override: str, words: str):
 
 
 def test_a_class_may_refuse_a_value():
-    assert "joints must be at least 1" in complaint("world=arm", "world.joints=0")
+    assert complaint("world=arm", "world.joints=0") == "world.joints must be at least 1"
+
+
+def test_a_refused_value_is_named_by_its_full_key_and_not_by_a_file_that_does_not_have_it(tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("world: {limits: {wall: 2}}\n")
+    assert complaint("world.limits.wall=0", file=file) == "world.limits.wall is 0.0; it must be above 0"
+    assert complaint("world.limits.cpu=9") == "world.limits: more processor time than time"
 
 
 def test_free_mappings_take_new_keys():
@@ -171,6 +184,9 @@ def test_a_file_is_merged_under_the_overrides(tmp_path: Path):
         ("- a", "keys and values"),
         ("a: [", "not YAML"),
         ("loop: 3", "'loop' is a section, not a value; its keys: loop.batch"),
+        ("world: cod", "mine.yaml: no world named 'cod': did you mean code?"),
+        ("world: {name: arm, joints: 0}", "mine.yaml: world.joints must be at least 1"),
+        ("world: {limits: {wall: 0}}", "mine.yaml: world.limits.wall is 0.0; it must be above 0"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, words: str):
@@ -179,6 +195,16 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, words: 
     line = complaint(file=file)
     assert words in line
     assert "mine.yaml" in line
+
+
+def test_a_file_that_is_not_text_is_one_line(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_bytes(b"steps: \xff\n")
+    assert "mine.yaml: not UTF-8 text" in complaint(file=tmp_path / "mine.yaml")
+
+
+def test_a_group_that_a_file_leaves_empty_is_the_default(tmp_path: Path):
+    (tmp_path / "mine.yaml").write_text("world:\n")
+    assert ask(file=tmp_path / "mine.yaml").world.name == "code"
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path):

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import enum
 import itertools
+import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
@@ -110,11 +111,15 @@ def to_yaml(config: Any) -> str:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     with named_errors(path):
-        text = path.read_text()
+        raw = path.read_bytes()
     try:
-        data = yaml.safe_load(text)
+        data = yaml.safe_load(raw.decode())
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise UserError(f"{path}: nested too deeply") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -130,7 +135,7 @@ def _build(
     presets: Path | None,
     where: str,
 ) -> S:
-    chosen, overrides = _choose(groups, overrides, data, presets)
+    chosen, overrides = _choose(groups, overrides, data, presets, where)
     store = ConfigStore.instance()
     store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
     for key, name in chosen.items():
@@ -159,21 +164,52 @@ def _build(
         _check_key(key, known, base, override.is_add(), "")
         _check_section(key, override.value(), base, "")
     composed = _hydra([str(override.input_line) for override in overrides], presets)
+    refused = _refused(composed)
+    if refused is not None:
+        key, line, error = refused
+        given = [override.key_or_group for override in overrides]
+        named = _within(key, (name for name, _ in _leaves(data))) and not _within(key, given)
+        raise UserError(f"{where}: {line}" if named else line) from error
+    return _with_tuples(OmegaConf.to_object(composed))
+
+
+def _refused(node: DictConfig, path: str = "") -> tuple[str, str, Exception] | None:
+    """The key a class refuses, in the innermost section, with what it says in one line."""
+    for key in node:
+        child = node._get_node(key)
+        if isinstance(child, DictConfig) and not (child._is_none() or child._is_missing() or child._is_interpolation()):
+            found = _refused(child, f"{path}{key}.")
+            if found is not None:
+                return found
     try:
-        return _with_tuples(OmegaConf.to_object(composed))
-    except (OmegaConfBaseException, ValueError, TypeError) as error:
-        raise UserError(f"configuration: {_reason(error)}") from error
+        OmegaConf.to_object(node)
+    except OmegaConfBaseException as error:
+        key = error.full_key or path.rstrip(".")
+        return key, f"{key}: {_reason(error)}", error
+    except (UserError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        # A class does not know what it is called here: it says `servers` or `sandbox.servers` for its own key.
+        said = re.match(r"(?:\w+\.)*(\w+)", reason)
+        if said is not None and said[1] in node:
+            return f"{path}{said[1]}", f"{path}{reason[said.start(1) :]}", error
+        section = path.rstrip(".")
+        return section, f"{section}: {reason}" if section else reason, error
+    return None
+
+
+def _within(section: str, keys: Iterable[str]) -> bool:
+    return any(not section or key == section or key.startswith(f"{section}.") for key in keys)
 
 
 def _choose(
-    groups: Mapping[str, Group], overrides: list[Override], data: dict[str, Any], presets: Path | None
+    groups: Mapping[str, Group], overrides: list[Override], data: dict[str, Any], presets: Path | None, where: str
 ) -> tuple[dict[str, str | None], list[Override]]:
     """Which class each group uses, and the overrides that remain. Takes the choices out of the file's data too."""
     chosen = {key: group.default for key, group in groups.items()}
     for key in groups:
         section = data.get(key)
         if isinstance(section, str) or section is None:
-            chosen[key] = data.pop(key) if key in data else chosen[key]
+            chosen[key] = data.pop(key, None) or groups[key].default
         elif isinstance(section, dict) and "name" in section:
             chosen[key] = str(section.pop("name"))
     remaining: list[Override] = []
@@ -195,7 +231,8 @@ def _choose(
         if name is None or name in _options(key, groups, presets):
             continue
         if generic is None:
-            raise UserError(f"no {key} named '{name}': {registry.nearest(name, _options(key, groups, presets))}")
+            at = "" if any(override.key_or_group == key for override in overrides) else f"{where}: "
+            raise UserError(f"{at}no {key} named '{name}': {registry.nearest(name, _options(key, groups, presets))}")
         chosen[key] = generic[0]
         quoted = name.replace("\\", "\\\\").replace("'", "\\'")
         remaining = [*parse([f"{key}.{generic[1]}='{quoted}'"]), *remaining]
