@@ -99,12 +99,11 @@ class CodeWorld(World):
         results = self._admit(proposals)
         if not self.config.heldout:
             return results
-        return [
-            Rejection(result.kind, "heldout", f"equal to held-out task {self.heldout[result.spec['key']]}")
-            if isinstance(result, Task) and result.spec["key"] in self.heldout
-            else result
-            for result in results
-        ]
+        return [self._unless_heldout(result) if isinstance(result, Task) else result for result in results]
+
+    def _unless_heldout(self, task: Task) -> Task | Rejection:
+        twin = self.heldout.get(self.kinds[task.kind].withheld(task.spec))
+        return task if twin is None else Rejection(task.kind, "heldout", f"equal to held-out task {twin}")
 
     def _admit(self, proposals: Sequence[Proposal]) -> list[Task | Rejection]:
         drafts: list[tuple[str, Draft | RefusedError]] = []
@@ -257,8 +256,8 @@ class CodeWorld(World):
 
     @cached_property
     def heldout(self) -> dict[str, str]:
-        """Program and inputs of every held-out task, whatever its kind, and the task's id."""
-        return {task.spec["key"]: task.id for task in self.suite}
+        """What no proposal may share with a held-out task (see CodeKind.withheld), and that task's id."""
+        return {self.kinds[task.kind].withheld(task.spec): task.id for task in self.suite}
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A user's own tasks, from JSON lines."""

@@ -122,6 +122,10 @@ class CodeKind(Kind):
         """The inputs and outputs that the task's own program must still agree with whenever the task is used."""
         return (spec["input"],), (spec["output"],)
 
+    def withheld(self, spec: Mapping[str, Any]) -> str:
+        """What a proposal may not share with a held-out task: here the program together with its inputs."""
+        return spec["key"]
+
 
 # --- reading --------------------------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotelic.worlds.base import Proposal, Request, Task
+from autotelic.worlds.base import Proposal, Request, Task, content_address
 from autotelic.worlds.code import literals
 from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError
+from autotelic.worlds.code.programs import canonical_form
 from autotelic.worlds.code.sandbox import Outcome
 
 # What a failed pair says of the program, the most telling first. The last two are no evidence.
@@ -112,6 +113,10 @@ class Induction(base.CodeKind):
 
     def gold(self, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(spec["inputs"]), tuple(spec["outputs"])
+
+    def withheld(self, spec: Mapping[str, Any]) -> str:
+        """The program alone, for it is the answer, whatever the inputs."""
+        return content_address(canonical_form(spec["program"]))
 
 
 def _reference(number: int, task: Task) -> str:
