@@ -1,27 +1,40 @@
 """Held-out tasks: a fixed suite of the small language, and a reader for a user's own.
 
-The standard suite is sampled by depth, the same number of tasks for each depth from 1 to 4, with a fixed seed, and is
-admitted like any proposal. Programs that are constant or the identity on a panel of inputs are left out, and no answer
-stands for more than 5 % of a kind, so a player that always says the same gets nowhere.
+The standard suite is sampled for each kind by depth, the same number of tasks for each depth from 1 to 4, with fixed
+seeds, and is admitted like any proposal. A player that always says the same, or copies what it is shown, gets nowhere:
+- programs that are constant or the identity on most of a panel of inputs are left out;
+- deduction: the output is not the input, and no output stands for more than a small share of the tasks;
+- abduction: each program is run on probes, fixed inputs for each type (all ints of the language, the shortest lists
+  and strings): at most two of them may give the output, none of them may solve more than a small share of the tasks,
+  and the output, taken as input, does not give itself;
+- induction: no two programs do the same on the probes.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from autotelic.errors import UserError
 from autotelic.runs.files import named_errors, write_atomic
 from autotelic.worlds.base import Rejection, Task, content_address
 from autotelic.worlds.code import language, literals, programs
-from autotelic.worlds.code.kinds.base import Draft, RefusedError, arguments_of, read_arguments, read_program
+from autotelic.worlds.code.kinds.base import (
+    Draft,
+    RefusedError,
+    arguments_of,
+    outcome_class,
+    read_arguments,
+    read_program,
+)
 from autotelic.worlds.code.sandbox import Job, Outcome, values
 
 if TYPE_CHECKING:
@@ -30,11 +43,12 @@ if TYPE_CHECKING:
 SEED = 20_250_506
 DEPTHS = (1, 2, 3, 4)
 TASKS = 80  # a kind and depth
-SHARE = 0.05  # of a kind that one answer may stand for
-PANEL = 10  # inputs that a program is looked at with
+SHARE = 0.025  # of a kind that one answer may stand for
+PANEL = 10  # random inputs that a program is looked at with
 KINDS = ("deduction", "abduction", "induction")
 _BATCH = 160
-_PATIENCE = 5  # times a limit reached on a busy machine is tried again
+_PATIENCE = 5  # times a limit reached on a busy machine, or a lost server, is tried again
+_PASSING = ("limit", "lost")  # classes that say nothing of the program
 
 
 # --- the standard suite ---------------------------------------------------------------------------------------------
@@ -64,10 +78,11 @@ def cache_directory() -> Path:
 def _identity(world: CodeWorld) -> str:
     """Changes with everything the suite depends on, this package's own code included."""
     folder = Path(__file__).parent
-    sources = [folder / f"{name}.py" for name in ("language", "literals", "measure", "programs", "suite", "world")]
-    code = [path.read_text(encoding="utf-8") for path in [*sources, *sorted((folder / "kinds").glob("*.py"))]]
+    code = [
+        path.read_text(encoding="utf-8") for part in (folder, folder / "kinds") for path in sorted(part.glob("*.py"))
+    ]
     kind = world.config.kind
-    return content_address(world.version, list(world.kinds), kind.inputs, kind.max_value, asdict(kind.rules), code)
+    return content_address(world.version, list(world.kinds), kind.inputs, kind.max_value, code)
 
 
 def _read_cache(path: Path) -> list[Task] | None:
@@ -80,25 +95,71 @@ def _read_cache(path: Path) -> list[Task] | None:
     return None
 
 
+class _Stream:
+    """Random numbers that are the same for ever. Python promises that of `random.Random.random` and its seeds; numpy
+    does not of its generators' methods, and the suite must not change with its version."""
+
+    def __init__(self, *seed: object) -> None:
+        self._random = random.Random(":".join(map(str, seed)))
+
+    def random(self) -> float:
+        return self._random.random()
+
+    def integers(self, low: int, high: int, /) -> int:
+        return low + int(self._random.random() * (high - low))
+
+
 def build_suite(world: CodeWorld) -> list[Task]:
-    kinds = [name for name in KINDS if name in world.kinds]
-    collection = _Collection(world, kinds)
-    for depth in DEPTHS:
-        rng = np.random.default_rng([SEED, depth])
-        while any(collection.counts[kind, depth] < TASKS for kind in kinds):
-            collection.add(depth, _candidates(world, rng, depth))
-    return [task for kind in kinds for task in collection.tasks if task.kind == kind]
+    """Each kind draws programs of its own, so that the kinds are independent samples."""
+    tasks = []
+    for kind in (name for name in KINDS if name in world.kinds):
+        collection = _COLLECTIONS[kind](world, kind)
+        for depth in DEPTHS:
+            stream = _Stream(SEED, kind, depth)
+            while collection.counts[depth] < TASKS:
+                collection.add(depth, stream)
+        tasks += collection.tasks
+    return tasks
+
+
+@cache
+def probes(takes: str) -> tuple[str, ...]:
+    """Inputs that every program of a type is tried with: those that come to mind first, and for ints all there are."""
+    if takes == "int":
+        found: list[Any] = list(range(language.MIN_INT, language.MAX_INT + 1))
+    elif takes == "list":
+        digits = range(language.MAX_ITEM + 1)
+        found = [[digit] for digit in digits] + [[digit, digit] for digit in digits]
+        found += [list(range(start, start + length)) for length in (2, 3, 4, 5) for start in (0, 1, 2)]
+        found += [[0] * length for length in (3, 4, 5)] + [[1] * length for length in (3, 4, 5)]
+    else:
+        found = ["".join(part) for length in (1, 2) for part in itertools.product(language.LETTERS, repeat=length)]
+        found += [language.LETTERS[:length] for length in (3, 4, 5)] + ["a" * length for length in (3, 4, 5)]
+    return tuple(values.encode((value,)) for value in found)
+
+
+def _ran(world: CodeWorld, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
+    """What the jobs give. A slow machine waits or fails, but never gets another suite."""
+    outcomes = world.sandbox.run(jobs)
+    for _ in range(_PATIENCE):
+        again = [k for k, found in enumerate(outcomes) if any(outcome_class(part) in _PASSING for part in found)]
+        if not again:
+            return outcomes
+        for k, found in zip(again, world.sandbox.run([jobs[k] for k in again]), strict=True):
+            outcomes[k] = found
+    raise UserError("the held-out suite cannot be made: its programs reach the sandbox's limits; raise them")
 
 
 class _Seen:
-    """A program, its panel of inputs, and what it gives for them."""
+    """A program, its panel of random inputs, the probes of its type, and what it gives for them."""
 
-    def __init__(self, program: programs.Program, inputs: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, program: programs.Program, panel: Sequence[str], tried: Sequence[str], found: Sequence[Outcome]):
         self.program = program
-        self.inputs = tuple(inputs)
-        self.outputs = [outcome.encoded or "" for outcome in outcomes]
-        self.arguments = [values.encode(arguments_of(given)[0]) for given in inputs]
-        self.ok = all(outcome.ok for outcome in outcomes)
+        self.inputs = tuple(panel)
+        self.outputs = [outcome.encoded or "" for outcome in found[: len(panel)]]
+        self.arguments = [values.encode(arguments_of(given)[0]) for given in panel]
+        self.probed = {given: outcome.encoded or "" for given, outcome in zip(tried, found[len(panel) :], strict=True)}
+        self.ok = all(outcome.ok for outcome in found)
 
     @property
     def telling(self) -> bool:
@@ -107,82 +168,130 @@ class _Seen:
         kept = sum(given == found for given, found in zip(self.arguments, self.outputs, strict=True))
         return self.ok and commonest <= 0.6 * len(self.outputs) and kept <= 0.5 * len(self.outputs)
 
-
-def _candidates(world: CodeWorld, rng: np.random.Generator, depth: int) -> Iterator[_Seen]:
-    written = [language.random_program(rng, depth) for _ in range(_BATCH)]
-    jobs = []
-    for program in written:
-        panel = language.distinct_inputs(rng, program.takes, max(PANEL, world.config.kind.inputs))
-        jobs.append(Job(program.program, tuple(values.encode(arguments) for arguments in panel)))
-    outcomes = world.sandbox.run(jobs)
-    for job, found in zip(jobs, outcomes, strict=True):
-        for _ in range(_PATIENCE):
-            if all(outcome.kind not in ("limit", "crash") for outcome in found):
-                break
-            (found,) = world.sandbox.run([job])
-        seen = _Seen(programs.check(job.program, world.config.kind.rules), job.inputs, found)
-        if seen.telling:
-            yield seen
+    def preimages(self, output: str) -> set[str]:
+        """The inputs, of all that were tried, that give an output."""
+        tried = itertools.chain(zip(self.inputs, self.outputs, strict=True), self.probed.items())
+        return {given for given, found in tried if found == output}
 
 
 class _Collection:
-    """The suite as it grows: what is in it, and how often each answer stands in it."""
+    """The tasks of a kind as they grow, and how often each answer stands in them."""
 
-    def __init__(self, world: CodeWorld, kinds: Sequence[str]) -> None:
+    probing = True
+
+    def __init__(self, world: CodeWorld, kind: str) -> None:
         self.world = world
-        self.kinds = kinds
+        self.kind = kind
         self.tasks: list[Task] = []
-        self.counts: Counter[tuple[str, int]] = Counter()
-        self.answers: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[int] = Counter()
+        self.answers: Counter[str] = Counter()
         self.programs: set[str] = set()
         self.limit = int(SHARE * TASKS * len(DEPTHS))
 
-    def add(self, depth: int, candidates: Iterator[_Seen]) -> None:
-        drafts: list[tuple[str, Draft]] = []
-        for seen in candidates:
-            if seen.program.canonical in self.programs:
-                continue
-            self.programs.add(seen.program.canonical)
-            for kind in self.kinds:
-                chosen = self.choose(kind, seen) if self.counts[kind, depth] < TASKS else None
-                if chosen is not None:
-                    self.counts[kind, depth] += 1
-                    drafts.append((kind, Draft(seen.program, chosen)))
-        for result in self.admitted(drafts):
-            self.tasks.append(result)
+    def add(self, depth: int, chance: language.Chance) -> None:
+        """Tasks from one batch of random programs."""
+        drafts: list[Draft] = []
+        for seen in self.prepared(list(self.candidates(depth, chance))):
+            chosen = self.choose(seen) if self.counts[depth] < TASKS else None
+            if chosen is not None:
+                self.counts[depth] += 1
+                drafts.append(Draft(seen.program, chosen))
+        self.tasks += self.admitted(drafts)
 
-    def admitted(self, drafts: Sequence[tuple[str, Draft]]) -> Iterator[Task]:
-        waiting = list(drafts)
+    def candidates(self, depth: int, chance: language.Chance) -> Iterator[_Seen]:
+        """Programs that are new here and tell something, after a run on their panel and the probes."""
+        jobs, panels = [], []
+        for written in [language.random_program(chance, depth) for _ in range(_BATCH)]:
+            drawn = language.distinct_inputs(chance, written.takes, max(PANEL, self.world.config.kind.inputs))
+            panel = tuple(values.encode(arguments) for arguments in drawn)
+            tried = probes(written.takes) if self.probing else ()
+            panels.append((panel, tried))
+            jobs.append(Job(written.program, panel + tried))
+        for job, (panel, tried), found in zip(jobs, panels, _ran(self.world, jobs), strict=True):
+            seen = _Seen(programs.check(job.program, programs.Rules()), panel, tried, found)
+            if seen.telling and seen.program.canonical not in self.programs:
+                self.programs.add(seen.program.canonical)
+                yield seen
+
+    def prepared(self, candidates: list[_Seen]) -> list[_Seen]:
+        """The candidates, after whatever more has to be found out about them."""
+        return candidates
+
+    def choose(self, seen: _Seen) -> tuple[str, ...] | None:
+        """The inputs with which a program makes a good task, if any does."""
+        raise NotImplementedError
+
+    def admitted(self, drafts: Sequence[Draft]) -> list[Task]:
+        """The tasks, in the order of the drafts however often one of them was tried."""
+        tasks: dict[int, Task] = {}
         for _ in range(_PATIENCE):
-            results = self.world.admit_drafts(waiting)
-            again = []
-            for draft, result in zip(waiting, results, strict=True):
+            waiting = [position for position in range(len(drafts)) if position not in tasks]
+            if not waiting:
+                break
+            results = self.world.admit_drafts([(self.kind, drafts[position]) for position in waiting])
+            for position, result in zip(waiting, results, strict=True):
                 if isinstance(result, Task):
-                    yield result
-                elif result.outcome in ("limit", "crash"):
-                    again.append(draft)
-                else:
+                    tasks[position] = result
+                elif result.outcome not in _PASSING:
                     raise RuntimeError(f"the suite's own program is refused: {result.outcome}: {result.reason}")
-            waiting = again
-        if waiting:
+        if len(tasks) < len(drafts):
             raise UserError("the held-out suite cannot be made: its programs reach the sandbox's limits; raise them")
+        return [tasks[position] for position in range(len(drafts))]
 
-    def choose(self, kind: str, seen: _Seen) -> tuple[str, ...] | None:
-        """The inputs with which a program makes a good task of a kind, if any does."""
-        if kind == "induction":
-            count = self.world.config.kind.inputs
-            hidden = seen.outputs[count // 2 : count]
-            return seen.inputs[:count] if len(set(hidden)) > 1 or count < 4 else None
-        often = Counter(seen.outputs)
+
+class _Deductions(_Collection):
+    probing = False
+
+    def choose(self, seen: _Seen) -> tuple[str, ...] | None:
         for given, argument, found in zip(seen.inputs, seen.arguments, seen.outputs, strict=True):
-            # An output with many pre-images can be had by guessing: no good question for abduction.
-            if argument == found or (kind == "abduction" and often[found] > 2):
-                continue
-            answer = kind, found if kind == "deduction" else given
-            if self.answers[answer] < self.limit:
-                self.answers[answer] += 1
+            if argument != found and self.answers[found] < self.limit:
+                self.answers[found] += 1
                 return (given,)
         return None
+
+
+class _Abductions(_Collection):
+    def prepared(self, candidates: list[_Seen]) -> list[_Seen]:
+        """Runs each program on its own outputs: where one gives itself, copying it would be an answer."""
+        distinct = [tuple(dict.fromkeys(seen.outputs)) for seen in candidates]
+        jobs = [
+            Job(seen.program.source, tuple(values.encode((values.decode(output),)) for output in outputs))
+            for seen, outputs in zip(candidates, distinct, strict=True)
+        ]
+        self.copied = {
+            (seen.program.source, output)
+            for seen, outputs, found in zip(candidates, distinct, _ran(self.world, jobs), strict=True)
+            for output, outcome in zip(outputs, found, strict=True)
+            if outcome.encoded == output
+        }
+        return candidates
+
+    def choose(self, seen: _Seen) -> tuple[str, ...] | None:
+        for given, found in zip(seen.inputs, seen.outputs, strict=True):
+            solving = seen.preimages(found)
+            if len(solving) > 2 or (seen.program.source, found) in self.copied:
+                continue
+            if all(self.answers[answer] < self.limit for answer in solving):
+                self.answers.update(solving)
+                return (given,)
+        return None
+
+
+class _Inductions(_Collection):
+    def choose(self, seen: _Seen) -> tuple[str, ...] | None:
+        count = self.world.config.kind.inputs
+        behaviour = content_address(sorted(seen.probed.items()))
+        if self.answers[behaviour] or (len(set(seen.outputs[count // 2 : count])) < 2 and count >= 4):
+            return None
+        self.answers[behaviour] += 1
+        return seen.inputs[:count]
+
+
+_COLLECTIONS: dict[str, type[_Collection]] = {
+    "deduction": _Deductions,
+    "abduction": _Abductions,
+    "induction": _Inductions,
+}
 
 
 # --- a user's own tasks ---------------------------------------------------------------------------------------------
