@@ -10,7 +10,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
+
+from autotelic.errors import UserError
 
 Plain = Any  # None, bool, int, float, str, and lists and dicts of these: what JSON can hold
 
@@ -115,6 +118,7 @@ class World:
     name: ClassVar[str]
     version: str  # part of every verdict: what must be equal for a replay to be a replay
     kinds: Mapping[str, Kind]
+    suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
 
     def seeds(self) -> list[Task]:
         """The tasks a run starts from."""
@@ -130,6 +134,10 @@ class World:
         """The proposal that makes this task again: how tasks from elsewhere are admitted here, never taken as they are.
         ValueError if the spec is none of this world's."""
         raise NotImplementedError
+
+    def load_suite(self, path: str | Path) -> list[Task]:
+        """A user's own tasks to measure with."""
+        raise UserError(f"suite={path}: the world {self.name} reads no suites")
 
     def close(self) -> None:
         """Ends what the world started: servers, simulators."""
