@@ -15,8 +15,12 @@ PACKAGE = '''
 import os, time
 from dataclasses import dataclass
 
+if os.environ.get("TOY_SLOW"):
+    open("loading", "w").close()
+    time.sleep(60)
+
 from autotelic.play.player import Player, Sample
-from autotelic.worlds.base import Kind, Rejection, Task, Verdict, World, content_address
+from autotelic.worlds.base import Kind, Proposal, Rejection, Task, Verdict, World, content_address
 
 
 class Add(Kind):
@@ -52,6 +56,9 @@ class Sums(World):
             large = max(a, b) > self.config.largest
             results.append(Rejection("add", "large", "too large") if large else self.task(a, b))
         return results
+
+    def restate(self, kind, spec):
+        return Proposal(kind, f"{spec['a']}+{spec['b']}")
 
     def judge(self, pairs, seed):
         verdicts = []

@@ -94,6 +94,9 @@ def test_runs_lists_each_run_with_its_figures_and_a_damaged_one_as_such(played):
     report = json.loads(played("runs", "--json").out)
     assert [(row["run"], row["state"]) for row in report["runs"]] == [("one", "finished"), ("two", "damaged")]
     assert report["runs"][0]["result"]["steps"] == 3
+    (played.cwd / "runs" / "two" / "meta.json").write_text("{}")
+    (played.cwd / "runs" / "two" / "result.json").write_text('{"heldout": {"add": NaN}}')
+    assert json.loads(played("runs", "--json").out)["runs"][1]["state"] == "damaged"
     shown = played("runs").out
     assert "one" in shown
     assert "finished" in shown
@@ -101,3 +104,19 @@ def test_runs_lists_each_run_with_its_figures_and_a_damaged_one_as_such(played):
 
 def test_an_unknown_run_gives_the_nearest(played):
     assert "no run at runs/onne: did you mean one?" in played("verify", "onne").complaint()
+
+
+def test_export_needs_no_world(played):
+    config = played.cwd / "runs" / "one" / "config.yaml"
+    config.write_text(config.read_text().replace("name: sums", "name: gone"))
+    assert "config.yaml: no world named 'gone'" in played("verify", "one").complaint()
+    done = played("export", "one", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["lines"] > 0
+
+
+def test_a_run_that_names_no_world_is_not_taken_for_one_of_the_defaults(played):
+    config = played.cwd / "runs" / "one" / "config.yaml"
+    config.write_text("{}")
+    for verb in ("resume", "eval", "verify"):
+        assert "config.yaml: names no world and no player" in played(verb, "one").complaint()

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 import autotelic as package
@@ -40,6 +43,34 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], line: str, 
     assert line in shown.err
     assert len(shown.err.splitlines()) == 1
     assert shown.out == ""
+
+
+def test_our_own_mistakes_are_one_line_and_a_traceback_when_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def broken(root: object) -> list:
+        raise TypeError("two\nlines")
+
+    monkeypatch.setattr("autotelic.cli.runs.listing", broken)
+    assert main(["runs"]) == 1
+    line = "autotelic: internal error: TypeError: two lines; run again with --debug to see where\n"
+    assert capsys.readouterr().err == line
+    with pytest.raises(TypeError):
+        main(["runs", "--debug"])
+
+
+def test_loading_the_command_takes_no_time_in_which_a_signal_would_show_a_traceback():
+    heavy = "{'rich', 'numpy', 'yaml', 'hydra', 'argparse'}"
+    code = f"import sys, autotelic.cli.main; print(*sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+def test_loops_are_at_the_top_of_the_package():
+    from autotelic.cli import play
+
+    assert (package.new_loop, package.open_loop) == (play.new_loop, play.open_loop)
+    with pytest.raises(AttributeError, match="has no attribute 'new_lop'"):
+        _ = package.new_lop  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_options_may_stand_before_the_verb(capsys: pytest.CaptureFixture[str], tmp_path):

@@ -1,6 +1,11 @@
+import contextlib
 import json
+import os
+import shutil
 import signal
+import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,13 +53,14 @@ def test_the_same_seed_gives_the_same_run(autotelic):
         ("player.dely=3", "did you mean player.delay?"),
         ("steps=0", "steps=0: must be at least 1"),
         ("steps=x", "could not be converted to Integer"),
+        ("world.largest=x", "world.largest=x"),
         ("world=sum", "no world named 'sum': did you mean sums?"),
         ("minutes=-1", "minutes=-1.0: must be above 0"),
         ("checkpoint.every=0", "checkpoint.every=0"),
         ("loop.batch=0", "loop.batch"),
         ("run=../x", "a run's name"),
         ("seed=1,2", "sweep with -m"),
-        ("root=/proc/nope", "/proc/nope"),
+        ("root=/proc/nope", "choose another place with root=DIR"),
     ],
 )
 def test_a_mistake_is_said_before_anything_starts(autotelic, override: str, words: str):
@@ -132,12 +138,127 @@ def digest(path: Path) -> str:
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(autotelic):
-    assert autotelic.play("run=whole", "steps=3").code == 0
-    assert autotelic.play("run=early", "steps=3").code == 0
+    options = ("steps=2", "loop.batch=2", "loop.attempts=2", "player.delay=0.3")
+    assert autotelic.play("run=whole", *options).code == 0
+    process = autotelic.start("play", "world=sums", "player=counter", "run=early", *options)
     early = autotelic.cwd / "runs" / "early"
-    subprocess.run(["rm", "-r", str(early / "checkpoints")], check=True)
-    assert autotelic("resume", "runs/early").code == 0
+    autotelic.until(lambda: tasks(early) > 0, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (early / "checkpoints").exists()
+    (early / "archive.sqlite.bak").write_text("mine")
+    done = autotelic("resume", "runs/early")
+    assert done.code == 0, done.err
     assert metrics(early) == metrics(autotelic.cwd / "runs" / "whole")
+    assert (early / "archive.sqlite.bak").read_text() == "mine"
+
+
+def tasks(path: Path) -> int:
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}/archive.sqlite?mode=ro", uri=True)) as archive:
+            return archive.execute("SELECT count(*) FROM tasks").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0  # not there yet
+
+
+@pytest.mark.parametrize("also_gone", ["", "metrics.jsonl", "archive.sqlite"])
+def test_a_run_that_lost_its_checkpoints_is_refused_and_left_alone(autotelic, also_gone: str):
+    assert autotelic.play("run=one", "steps=3").code == 0
+    one = autotelic.cwd / "runs" / "one"
+    shutil.rmtree(one / "checkpoints")
+    if also_gone:
+        (one / also_gone).unlink()
+    kept = ("config.yaml", "metrics.jsonl", "archive.sqlite", "result.json", "report.html")
+    before = {name: (one / name).read_bytes() for name in kept if name != also_gone}
+    assert "no checkpoint, but the run has 3 steps" in autotelic("resume", "one").complaint()
+    assert {name: (one / name).read_bytes() for name in before} == before
+
+
+def test_a_run_that_lost_its_archive_is_one_line(autotelic):
+    assert autotelic.play("run=one", "steps=1").code == 0
+    (autotelic.cwd / "runs" / "one" / "archive.sqlite").unlink()
+    for changes in (("steps=3",), ("run=two",)):
+        assert "archive.sqlite: gone" in autotelic("resume", "one", *changes).complaint()
+    assert not (autotelic.cwd / "runs" / "two").exists()
+
+
+def test_a_bad_metrics_line_is_named_with_what_to_do_which_works(autotelic):
+    assert autotelic.play("run=one", "steps=2").code == 0
+    path = autotelic.cwd / "runs" / "one" / "metrics.jsonl"
+    path.write_text(path.read_text().replace("\n", "\nrubbish\n", 1))
+    line = autotelic("resume", "one", "steps=3").complaint()
+    assert "metrics.jsonl:2: not a metrics line" in line
+    subprocess.run(line.partition("try again: ")[2].split(), cwd=autotelic.cwd, check=True)
+    assert autotelic("resume", "one", "steps=3").code == 0
+    assert [figures["step"] for figures in metrics(path.parent)] == [0, 1, 2, 3]
+
+
+def test_a_checkpoint_without_what_is_looked_for_is_one_line(autotelic):
+    from autotelic.runs.checkpoints import Checkpoints
+
+    assert autotelic.play("run=one", "steps=2").code == 0
+    checkpoints = Checkpoints(autotelic.cwd / "runs" / "one" / "checkpoints")
+    step, state = checkpoints.load()
+    del state["proposer"]
+    checkpoints.save(step, state)
+    for arguments in (("resume", "one", "steps=3"), ("eval", "one")):
+        assert "step_000002 lacks 'proposer': made by another version or damaged" in autotelic(*arguments).complaint()
+
+
+def test_a_finished_run_killed_while_it_is_extended_is_not_finished(autotelic):
+    assert autotelic.play("run=one", "steps=2", "player.delay=0.02").code == 0
+    process = autotelic.start("resume", "one", "steps=100000")
+    one = autotelic.cwd / "runs" / "one"
+    autotelic.until(lambda: (one / "metrics.jsonl").read_bytes().count(b"\n") > 4, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert result(one)["finished"] is False
+    assert json.loads(autotelic("runs", "--json").out)["runs"][0]["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (("world=code", "player=grammar", "world.sandbox.backend=foo"), "foo"),
+        (("loop.tasks=absent.jsonl",), "absent.jsonl"),
+    ],
+)
+def test_a_start_that_fails_leaves_the_name_free(autotelic, mistake: tuple[str, ...], words: str):
+    done = autotelic.play("run=one", "steps=1", *mistake)
+    assert done.code == 2, done
+    assert words in done.err.splitlines()[-1]
+    assert list((autotelic.cwd / "runs").iterdir()) == []
+    assert autotelic.play("run=one", "steps=2").code == 0
+    done = autotelic("resume", "one", "run=two", "loop.practice=absurd", "steps=3")
+    assert done.code != 0
+    assert not (autotelic.cwd / "runs" / "two").exists()
+
+
+def test_a_signal_before_the_run_begins_is_one_line(autotelic, stop_signal):
+    process = autotelic.start("play", "world=sums", "player=counter", TOY_SLOW="1")
+    autotelic.until((autotelic.cwd / "loading").exists, process)
+    process.send_signal(stop_signal)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (128 + stop_signal, "autotelic: stopped\n")
+
+
+def test_time_alone_is_a_bound(autotelic):
+    done = autotelic.play("minutes=0.02", "run=one", "evaluate=false", "loop.batch=1", "loop.seeding=0")
+    assert done.code == 0, done.err
+    one = autotelic.cwd / "runs" / "one"
+    assert result(one)["steps"] > 100
+    assert yaml.safe_load((one / "config.yaml").read_text())["steps"] is None
+
+
+def test_what_became_of_imported_tasks_is_said(autotelic):
+    assert autotelic.play("run=one", "steps=2").code == 0
+    assert autotelic("export", "one", "--out", "tasks.jsonl").code == 0
+    file = autotelic.cwd / "tasks.jsonl"
+    file.write_text(file.read_text() + "rubbish\n" * 25)
+    lines = autotelic.play("run=two", "steps=1", "loop.tasks=tasks.jsonl").err.splitlines()
+    assert len([line for line in lines if "not JSON" in line and line.startswith("tasks.jsonl, line ")]) == 20
+    assert "tasks.jsonl: 5 more bad lines skipped" in lines
+    assert any("tasks imported" in line and "25 bad lines" in line for line in lines)
 
 
 def test_a_finished_run_goes_on_with_a_farther_bound(autotelic):
@@ -162,6 +283,37 @@ def test_a_fork_goes_on_from_its_step_under_a_new_name(autotelic):
     assert metrics(runs / "three")[:3] == before[:3]
     assert metrics(runs / "three")[3] != before[3]
     assert metrics(runs / "one") == before
+
+
+FORK_AND_DIE = """
+import os, signal, sys
+from autotelic.cli import main, session
+session.play = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main.main(["resume", "runs/one", "step=2", "run=two", "seed=9", "loop.attempts=1", "root=others", "steps=4"])
+"""
+
+
+def test_a_fork_killed_at_once_has_all_that_was_asked_for(autotelic):
+    assert autotelic.play("run=one", "steps=4", "checkpoint.every=2", "checkpoint.keep=0").code == 0
+    env = {**os.environ, **autotelic.env}
+    died = subprocess.run([sys.executable, "-c", FORK_AND_DIE], cwd=autotelic.cwd, env=env)
+    assert died.returncode == -signal.SIGKILL
+    two = autotelic.cwd / "others" / "two"
+    config = yaml.safe_load((two / "config.yaml").read_text())
+    assert (config["run"], config["seed"], config["root"], config["loop"]["attempts"]) == ("two", 9, "others", 1)
+    assert json.loads((two / "meta.json").read_text())["seed"] == 9
+    assert autotelic("resume", "others/two").code == 0
+    asked = ("step=2", "run=three", "seed=9", "loop.attempts=1", "steps=4")
+    assert autotelic("resume", "runs/one", *asked).code == 0
+    assert metrics(two) == metrics(autotelic.cwd / "runs" / "three")
+
+
+def test_a_fork_says_how_this_machine_differs_from_the_one_its_past_is_from(autotelic):
+    assert autotelic.play("run=one", "steps=1").code == 0
+    path = autotelic.cwd / "runs" / "one" / "meta.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "threads": 999}))
+    assert "thread count differs: 999" in autotelic("resume", "one", "run=two", "steps=2").err
+    assert "thread count differs" not in autotelic("resume", "runs/two", "steps=3").err
 
 
 @pytest.mark.parametrize(
@@ -201,6 +353,14 @@ def test_a_sweep_makes_one_run_a_value_and_a_table(autotelic):
     assert [result(runs / f"swept-00{index}")["seed"] for index in (0, 1)] == [1, 2]
     assert "seed=1" in done.out
     assert "swept-001" in done.out
+
+
+def test_a_sweep_passes_its_options_on(autotelic):
+    (autotelic.cwd / "runs").mkdir()
+    (autotelic.cwd / "absent.yaml").write_text("loop: {tasks: absent.jsonl}\n")
+    done = autotelic.play("-m", "seed=1,2", "steps=2", "--config", "absent.yaml", "--debug")
+    assert done.code == 1
+    assert done.err.count("Traceback (most recent call last)") >= 2
 
 
 def test_a_mistake_in_one_job_of_a_sweep_is_said_before_any_starts(autotelic):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from autotelic.cli import play
 from autotelic.cli.arguments import add_json, print_json
 from autotelic.play.archive import Archive
 from autotelic.play.exchange import export_jsonl
@@ -21,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     with Run.open(arguments.run, readonly=True) as directory:
         target = arguments.out or directory.path / "archive.jsonl"
-        with Archive.open(directory.archive, play.restore(directory).archive, readonly=True) as archive:
+        with Archive.open(directory.archive, readonly=True) as archive:
             lines = export_jsonl(archive, target)
     if arguments.json:
         print_json({"file": str(target), "lines": lines})

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
 import sys
 from collections.abc import Sequence
 
-import autotelic
-from autotelic.cli.arguments import Parser, add_common
+# Everything that takes time to load is imported inside `main`, where a signal has its answer.
+from autotelic import __version__
 from autotelic.errors import UserError
-from autotelic.registry import nearest
 from autotelic.runs import workers
 
 # Verb → what it does. Its module is imported when it is asked for: `--help` answers at once.
@@ -37,12 +34,13 @@ def overview() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code: 0 good, 1 a check did not hold, 2 a mistake, 130/143 stopped."""
+    """Runs one command; returns the exit code: 0 good, 1 a check did not hold or our own mistake, 2 the user's mistake,
+    130/143 stopped."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
-    workers.exit_on_sigterm()
-    workers.follow_lifeline()
     try:
+        workers.exit_on_sigterm()
+        workers.follow_lifeline()
         return dispatch(arguments)
     except UserError as error:
         if debug:
@@ -54,10 +52,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print("autotelic: stopped", file=sys.stderr)
         return 130
+    except workers.TerminatedError:
+        print("autotelic: stopped", file=sys.stderr)
+        return 143
     except BrokenPipeError:
         # The reader of our output went away (| head). Nothing more can be said; keep Python from trying at exit.
         sys.stdout = None
         return 141
+    except Exception as error:
+        if debug:
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        print(f"autotelic: internal error: {what}; run again with --debug to see where", file=sys.stderr)
+        return 1
     finally:
         workers.stop_all()
 
@@ -67,8 +74,14 @@ def dispatch(arguments: list[str]) -> int:
         print(overview())
         return 0
     if arguments[0] == "--version":
-        print(f"autotelic {autotelic.__version__}")
+        print(f"autotelic {__version__}")
         return 0
+    import importlib
+    import logging
+
+    from autotelic.cli.arguments import Parser, add_common
+    from autotelic.registry import nearest
+
     verb = next((argument for argument in arguments if argument in VERBS), None)
     first = next((argument for argument in arguments if not argument.startswith("-")), None)
     if verb is None or first is None or (first != verb and not _before_verb(arguments, verb)):

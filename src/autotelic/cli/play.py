@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ GROUPS = {
 EPILOG = """\
 keys: run= root= seed= steps= minutes= world= player= proposer= solver=
       world.KEY player.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
-Whichever of steps= and minutes= comes first ends the run; it can be stopped at any time and resumed.
+Whichever of steps= and minutes= comes first ends the run (100 steps when neither is given); it can be stopped at any
+time and resumed.
 """
 
 
@@ -43,8 +44,8 @@ class PlayConfig:
     run: str | None = None  # the run's name; made up when not given
     root: str = "runs"  # where run directories are
     seed: int = 0
-    steps: int = 100
-    minutes: float | None = None  # of learning time
+    steps: int | None = None  # a bound; 100 when minutes is not given either
+    minutes: float | None = None  # a bound on the time spent in steps
     evaluate: bool = True  # measure held-out accuracy before and after
     world: Any = None
     player: Any = None
@@ -57,10 +58,15 @@ class PlayConfig:
     log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
+        if self.steps is not None and self.steps < 1:
             raise UserError(f"steps={self.steps}: must be at least 1")
         if self.minutes is not None and not self.minutes > 0:
             raise UserError(f"minutes={self.minutes}: must be above 0")
+
+    @property
+    def last_step(self) -> int | None:
+        """The step that ends the run, unless time does so first."""
+        return 100 if self.steps is None and self.minutes is None else self.steps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,17 +79,28 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.multirun:
         jobs = configuration.expand(arguments.overrides)
         configs = [compose(job, arguments.config) for job in jobs]
-        return sweep.run("play", jobs, configs, arguments.config)
+        options = ["--log-level", arguments.log_level, *(["--debug"] if arguments.debug else [])]
+        return sweep.run("play", jobs, configs, options + (["--config", arguments.config] if arguments.config else []))
     config = compose(arguments.overrides, arguments.config)
-    with _create(config) as directory:
+    with _create(config) as directory, session.discarded_on_failure(directory):
         return session.play(directory, config)
 
 
 @contextmanager
-def new(*overrides: str) -> Iterator[Loop]:
-    """A new run from Python, configured like the command line: with play.new("player=grammar") as loop: loop.run(3)"""
+def new_loop(*overrides: str) -> Iterator[Loop]:
+    """A new run from Python, configured like the command line:
+    `with autotelic.new_loop("player=grammar") as loop: loop.run(3)`"""
     config = compose(list(overrides), None)
-    with _create(config) as directory, session.open_loop(directory, config) as loop:
+    with _create(config) as directory, ExitStack() as stack:
+        with session.discarded_on_failure(directory):
+            loop = stack.enter_context(session.open_loop(directory, config))
+        yield loop
+
+
+@contextmanager
+def open_loop(run: str | Path) -> Iterator[Loop]:
+    """A run at its last checkpoint, to go on with from Python: `with autotelic.open_loop("runs/one") as loop: …`"""
+    with Run.open(run) as directory, session.open_loop(directory, restore(directory)) as loop:
         yield loop
 
 
@@ -98,5 +115,8 @@ def compose(overrides: list[str], file: str | None) -> PlayConfig:
 
 def restore(directory: Run, changes: Sequence[str] = ()) -> PlayConfig:
     """The configuration a run was made with, with changes."""
-    where = str(directory.path / "config.yaml")
-    return configuration.restore(PlayConfig, GROUPS, directory.config(), where, changes)
+    where, data = str(directory.path / "config.yaml"), directory.config()
+    if absent := [key for key in ("world", "player") if not data.get(key)]:
+        # Defaults in their place would go on with another game than the one that was played.
+        raise UserError(f"{where}: names no {' and no '.join(absent)}: only code that made this run can go on with it")
+    return configuration.restore(PlayConfig, GROUPS, data, where, changes)

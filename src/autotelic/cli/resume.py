@@ -15,7 +15,8 @@ from autotelic.runs.progress import stderr_console
 EPILOG = """\
 autotelic resume RUN                         goes on from the last checkpoint
 autotelic resume RUN steps=200               the same, with a farther bound
-autotelic resume RUN step=50 run=NEW [...]   a new run from the checkpoint of step 50; other keys may change too
+autotelic resume RUN step=50 run=NEW [...]   a new run from the checkpoint of step 50; other keys may change too,
+                                             and root= says where it is made (default: beside the first)
 """
 
 BOUNDS = ("steps", "minutes")
@@ -36,28 +37,31 @@ def run(arguments: argparse.Namespace) -> int:
         if other := [text for text in changes if text.partition("=")[0] not in BOUNDS]:
             raise UserError(f"'{other[0]}' would change the run's past: fork it with step=N run=NEW {other[0]}")
         with Run.open(arguments.run) as directory:
-            return _go_on(directory, changes)
+            config = _changed(directory, changes)
+            if changes:
+                write_atomic(directory.path / "config.yaml", configuration.to_yaml(config))
+            _say_differences(directory)
+            return session.play(directory, config)
     with Run.open(arguments.run, readonly=True) as source:
         step = source.checkpoints.require(None if fork_at is None else whole("step", fork_at))
-        _changed(source, changes)  # a mistake is said before anything is copied
-        with source.fork(step, fork_to) as directory:
-            return _go_on(directory, [*changes, f"run={fork_to}"])
+        session.require_archive(source)
+        config = _changed(source, [*changes, f"run={fork_to}"])
+        root = config.root if "root" in given else None
+        with source.fork(step, fork_to, configuration.plain(config), root) as fork, session.discarded_on_failure(fork):
+            _say_differences(source)
+            return session.play(fork, config)
 
 
-def _go_on(directory: Run, changes: list[str]) -> int:
-    if directory.meta.get("verb") != "play":
-        raise UserError(f"{directory.path}: a run of '{directory.meta.get('verb')}' cannot be resumed by this version")
-    config = _changed(directory, changes)
-    if changes:
-        write_atomic(directory.path / "config.yaml", configuration.to_yaml(config))
+def _say_differences(directory: Run) -> None:
     console = stderr_console()
     for line in directory.differences():
         console.print(f"note: {line}; results may differ from an uninterrupted run", markup=False)
-    return session.play(directory, config)
 
 
 def _changed(directory: Run, changes: list[str]) -> play.PlayConfig:
     """The run's configuration with the changes, which go through the same checks as those of a new run."""
+    if directory.meta.get("verb") != "play":
+        raise UserError(f"{directory.path}: a run of '{directory.meta.get('verb')}' cannot be resumed by this version")
     for text in changes:
         if text.partition("=")[0] in play.GROUPS:
             raise UserError(f"'{text}': a run keeps its {text.partition('=')[0]}; start a new run for another")

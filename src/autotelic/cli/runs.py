@@ -46,7 +46,9 @@ def summary(path: Path) -> dict[str, Any]:
             result = directory.result() or {}
             step = directory.checkpoints.pointer("latest")
             pid = holder(path)
-            state = f"running ({pid})" if pid is not None else "finished" if result.get("finished") else "stopped"
+            state = (
+                f"running ({pid})" if pid is not None else "finished" if result.get("finished") is True else "stopped"
+            )
             meta = directory.meta
     except UserError as error:
         return {"run": path.name, "state": "damaged", "problem": str(error)}

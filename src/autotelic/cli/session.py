@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 from autotelic import registry
 from autotelic.errors import UserError
 from autotelic.play.archive import Archive
+from autotelic.play.exchange import Imported
 from autotelic.play.loop import Loop
 from autotelic.play.player import Player
 from autotelic.runs.directory import Run
@@ -23,6 +25,9 @@ from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
     from autotelic.cli.play import PlayConfig
+
+
+NAMED = 20  # bad lines of an imported file that are named one by one
 
 
 @dataclass
@@ -65,18 +70,69 @@ def open_loop(directory: Run, config: PlayConfig) -> Iterator[Loop]:
     directory.checkpoints.keep = config.checkpoint.keep
     begun = bool(directory.checkpoints.steps())
     step, state = directory.checkpoints.load() if begun else (-1, {})
-    if not begun:
-        # Nothing was committed: what is there is the work of a process that died before its first checkpoint.
-        directory.metrics.rewind(step)
-        with named_errors(directory.archive):
-            for left in directory.path.glob("archive.sqlite*"):
-                left.unlink()
+    if begun:
+        require_archive(directory)
+    else:
+        _start_over(directory)
     opened = Archive.open if begun else Archive.create
     with build(config) as parts, opened(directory.archive, config.archive) as archive:
         loop = _loop(directory, config, parts, archive)
         if begun:
-            loop.restore(step, state)
+            with _damage_named(directory.checkpoints.path(step)):
+                loop.restore(step, state)
         yield loop
+
+
+def require_archive(directory: Run) -> None:
+    if not directory.archive.is_file():
+        raise UserError(
+            f"{directory.archive}: gone, and the checkpoints are of no use without it: restore a copy of it, "
+            "or start a new run"
+        )
+
+
+def _start_over(directory: Run) -> None:
+    """Clears away the work of a process that died before its first checkpoint, which step 0 writes. Where there are
+    later steps, checkpoints were lost: then nothing is touched."""
+    finished = (directory.result() or {}).get("steps")
+    newest = finished if isinstance(finished, int) else 0
+    newest = max((int(line["step"] or 0) for line in directory.metrics.read()), default=newest)
+    if directory.archive.exists():
+        with Archive.open(directory.archive, readonly=True) as archive:
+            newest = max(newest, archive.step)
+    if newest > 0:
+        raise UserError(
+            f"{directory.checkpoints.directory}: no checkpoint, but the run has {newest} steps: restore a copy of its "
+            "checkpoints, or start a new run; nothing was changed"
+        )
+    directory.metrics.rewind(-1)
+    with named_errors(directory.archive):
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{directory.archive}{suffix}").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _damage_named(checkpoint: Path) -> Iterator[None]:
+    """A checkpoint whose files are whole may still not hold what this version looks for."""
+    try:
+        yield
+    except KeyError as error:
+        raise UserError(f"checkpoint {checkpoint} lacks {error}: made by another version or damaged") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"checkpoint {checkpoint}: made by another version or damaged: {reason}") from error
+
+
+@contextlib.contextmanager
+def discarded_on_failure(directory: Run) -> Iterator[None]:
+    """A new run whose start fails is removed, unless it has reached a checkpoint of its own: the name stays free."""
+    before = directory.checkpoints.steps()
+    try:
+        yield
+    except BaseException:
+        if directory.checkpoints.steps() == before:
+            directory.discard()
+        raise
 
 
 @contextlib.contextmanager
@@ -86,9 +142,10 @@ def open_to_look(directory: Run, config: PlayConfig) -> Iterator[Loop]:
     with build(config) as parts, Archive.open(directory.archive, config.archive, readonly=True) as archive:
         loop = _loop(directory, config, parts, archive)
         loop.step = step
-        parts.proposer.load_state(state["proposer"])
-        if parts.solver is not parts.proposer:
-            parts.solver.load_state(state["solver"])
+        with _damage_named(directory.checkpoints.path(step)):
+            parts.proposer.load_state(state["proposer"])
+            if parts.solver is not parts.proposer:
+                parts.solver.load_state(state["solver"])
         yield loop
 
 
@@ -132,6 +189,10 @@ def play(directory: Run, config: PlayConfig) -> int:
 
     with open_loop(directory, config) as loop, graceful_stop(say) as stop:
         directory.log_to(config.log, loop.step + 1)
+        if _bound_reached(loop, config):
+            say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
+        elif (directory.path / "result.json").exists():
+            directory.write_result(loop.result(False))  # a kill must not leave it finished
         if config.evaluate and loop.step < 0:
             say("measuring held-out accuracy before learning")
             _measure(loop, "before")
@@ -160,14 +221,33 @@ def _advance(loop: Loop, directory: Run, config: PlayConfig, stop: Stop, console
     """Steps until a bound is reached or the user asks to stop."""
     left = None if config.minutes is None else config.minutes - loop.seconds / 60
     where = str(directory.path)
-    with Display("play", config.steps, done=max(loop.step, 0), minutes=left, results=where, console=console) as display:
+    last, done = config.last_step, max(loop.step, 0)
+    with Display("play", last, done=done, minutes=left, results=where, console=console) as display:
         while not stop.requested and not _bound_reached(loop, config):
             figures = loop.run_step()
             display.update(loop.step, _shown(figures))
+            if loop.step == 0 and loop.imported is not None:
+                for line in _imported(str(config.loop.tasks), loop.imported):
+                    display.say(line)
+
+
+def _imported(file: str, imported: Imported) -> Iterator[str]:
+    """What became of the lines of a file of tasks."""
+    yield from map(str, imported.bad[:NAMED])
+    if len(imported.bad) > NAMED:
+        yield f"{file}: {len(imported.bad) - NAMED} more bad lines skipped"
+    classes = Counter(rejection.outcome for _, rejection in imported.rejected)
+    why = ", ".join(f"{n} {outcome}" for outcome, n in sorted(classes.items()))
+    yield (
+        f"{file}: {len(imported.tasks)} tasks imported, {imported.duplicates} known already, "
+        f"{len(imported.rejected)} rejected{f' ({why})' if why else ''}, {len(imported.bad)} bad lines, "
+        f"{imported.ignored} lines of other types ignored"
+    )
 
 
 def _bound_reached(loop: Loop, config: PlayConfig) -> bool:
-    return loop.step >= config.steps or (config.minutes is not None and loop.seconds >= config.minutes * 60)
+    last, minutes = config.last_step, config.minutes
+    return (last is not None and loop.step >= last) or (minutes is not None and loop.seconds >= minutes * 60)
 
 
 def _shown(figures: Mapping[str, float]) -> dict[str, float]:

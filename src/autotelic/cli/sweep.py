@@ -14,8 +14,9 @@ from autotelic.runs.directory import Run, automatic_name
 from autotelic.runs.progress import Display, stderr_console
 
 
-def run(verb: str, jobs: Sequence[list[str]], configs: Sequence[Any], file: str | None) -> int:
-    """Runs the jobs one after another: each may use all cores. One that fails does not stop the others."""
+def run(verb: str, jobs: Sequence[list[str]], configs: Sequence[Any], options: Sequence[str]) -> int:
+    """Runs the jobs one after another, each with the options: each may use all cores. One that fails does not stop the
+    others."""
     if len(jobs) < 2:
         raise UserError("-m sweeps over several values, but no key has any: give key=a,b,c")
     if len({config.root for config in configs}) > 1 or len({config.run for config in configs}) > 1:
@@ -33,7 +34,7 @@ def run(verb: str, jobs: Sequence[list[str]], configs: Sequence[Any], file: str 
             if stop.requested:
                 codes.append(None)
                 continue
-            codes.append(_job(verb, job, job_name, file, stop))
+            codes.append(_job(verb, job, job_name, options, stop))
             display.update(len(codes))
     changing = _changing(jobs)
     rows = []
@@ -52,11 +53,9 @@ def _display(total: int, where: Path) -> Display:
     return Display("sweep", total, unit="runs", results=f"{where}-000 …", plain_seconds=0)
 
 
-def _job(verb: str, overrides: list[str], name: str, file: str | None, stop: workers.Stop) -> int:
+def _job(verb: str, overrides: list[str], name: str, options: Sequence[str], stop: workers.Stop) -> int:
     kept = [override for override in overrides if override.partition("=")[0] != "run"]
-    command = [sys.executable, "-m", "autotelic.cli", verb, *kept, f"run={name}"]
-    if file is not None:
-        command += ["--config", file]
+    command = [sys.executable, "-m", "autotelic.cli", verb, *kept, f"run={name}", *options]
     # Its own output would be mixed up with the sweep's: the run directory has all of it.
     worker = workers.start(command, stdout=sys.stderr, lifeline=True)
     while workers.wait(worker, 0.2) is None:
