@@ -2,9 +2,11 @@
 
     python benchmarks/killing.py [--kills 50] [--steps 12] [--seed 0] [overrides …]
 
-Every life of the run is ended with SIGKILL after a random time, which may fall into start-up, a step, a checkpoint or
-the evaluation at the end; a run that finishes is compared and a new one begun, until enough kills have been made.
-Prints one JSON line a finished run and a last one with the count, and exits 1 at the first difference.
+Every life of the run is ended with SIGKILL after a random time, which may fall into start-up, a step, a checkpoint, the
+copying of a fork or the evaluation at the end. One life in five goes on as a fork of the run at its newest checkpoint,
+under a new name. A run that finishes is compared (archive, metrics, checkpoint, result.json, config.yaml) and a new one
+begun, until enough kills have been made. Prints one JSON line a finished run and a last one with the count, appends
+each to results/killing.jsonl at once, and exits 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from autotelic.runs.checkpoints import Checkpoints
 from autotelic.testing import run_digest
 
 RESULTS = Path(__file__).parent / "results" / "killing.jsonl"
@@ -38,6 +44,62 @@ def finish(process: subprocess.Popen) -> None:
         raise SystemExit(f"exit code {process.returncode}: {errors.decode()[-2000:]}")
 
 
+def contents(directory: Path) -> list[Any]:
+    """All a run holds, except timings and its name."""
+    result = json.loads((directory / "result.json").read_text())
+    config = yaml.safe_load((directory / "config.yaml").read_text())
+    return [run_digest(directory), result | {"minutes": None}, config | {"run": None}]
+
+
+def write(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+class Lives:
+    """The lives of one run, each ended by force but the last."""
+
+    def __init__(self, name: str, asked: list[str], folder: Path, chance: random.Random) -> None:
+        self.name, self.asked, self.folder, self.chance = name, asked, folder, chance
+        self.first, self.forks, self.killed = name, 0, []
+
+    @property
+    def directory(self) -> Path:
+        return self.folder / "runs" / self.name
+
+    def next(self) -> subprocess.Popen:
+        """Goes on with the run, or begins it."""
+        if not self.directory.exists():
+            return start(["play", f"run={self.name}", *self.asked], self.folder)
+        steps = Checkpoints(self.directory / "checkpoints").steps()
+        if not steps or self.chance.random() >= 0.2:
+            return start(["resume", f"runs/{self.name}"], self.folder)
+        fork = f"{self.first}-fork-{self.forks}"
+        return start(["resume", f"runs/{self.name}", f"step={steps[-1]}", f"run={fork}"], self.folder)
+
+    def ended(self) -> None:
+        """A fork that came to be is what goes on; one that was killed before leaves its source to go on with."""
+        fork = f"{self.first}-fork-{self.forks}"
+        if (self.folder / "runs" / fork).exists():
+            self.name, self.forks = fork, self.forks + 1
+
+    def kill(self, moment: float) -> bool:
+        """One life; False if it came to its own end before the moment."""
+        process = self.next()
+        time.sleep(moment)
+        alive = process.poll() is None
+        if alive:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            self.killed.append(round(moment, 2))
+        else:
+            finish(process)
+        self.ended()
+        return alive
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
@@ -53,42 +115,22 @@ def main() -> None:
         began = time.monotonic()
         finish(start(["play", "run=whole", *asked], folder))
         span = time.monotonic() - began
-        wanted = run_digest(folder / "runs" / "whole")
-        kills = runs = 0
-        lines = []
-        while kills < given.kills:
-            name, lives, at = f"killed-{runs}", 0, []
-            while True:
-                directory = folder / "runs" / name
-                begun = (directory / "meta.json").exists()
-                process = start(["resume", f"runs/{name}"] if begun else ["play", f"run={name}", *asked], folder)
-                moment = chance.uniform(0.0, span)
-                lives += 1
-                if kills < given.kills:
-                    time.sleep(moment)
-                    if process.poll() is None:
-                        os.killpg(process.pid, signal.SIGKILL)
-                        process.communicate()
-                        kills += 1
-                        at.append(round(moment, 2))
-                        continue
-                finish(process)
-                break
-            runs += 1
-            equal = run_digest(directory) == wanted
-            line = {"benchmark": "killing", "run": name, "lives": lives, "killed_after_seconds": at, "equal": equal}
-            print(json.dumps(line), flush=True)
-            lines.append(line)
-            if not equal:
-                break
-    lines.append(
-        {"benchmark": "killing", "kills": kills, "runs": runs, "all_equal": all(line["equal"] for line in lines)}
-    )
-    print(json.dumps(lines[-1]))
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
-    sys.exit(0 if lines[-1]["all_equal"] else 1)
+        wanted = contents(folder / "runs" / "whole")
+        kills = runs = forks = 0
+        equal = True
+        while kills < given.kills and equal:
+            lives = Lives(f"killed-{runs}", asked, folder, chance)
+            while kills < given.kills and lives.kill(chance.uniform(0.0, span)):
+                kills += 1
+            if kills == given.kills:
+                finish(lives.next())
+                lives.ended()
+            runs, forks = runs + 1, forks + lives.forks
+            equal = contents(lives.directory) == wanted
+            figures = {"killed_after_seconds": lives.killed, "forks": lives.forks, "equal": equal}
+            write({"benchmark": "killing", "run": lives.first, **figures})
+    write({"benchmark": "killing", "kills": kills, "runs": runs, "forks": forks, "all_equal": equal})
+    sys.exit(0 if equal else 1)
 
 
 if __name__ == "__main__":
