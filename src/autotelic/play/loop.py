@@ -322,15 +322,15 @@ class Loop:
         self.directory.checkpoints.save(self.step, state)
 
     def restore(self, step: int, state: Mapping[str, Any]) -> None:
-        """Goes on from a checkpoint: archive and metrics forget what is newer."""
-        self.archive.rewind(step)
-        self.directory.metrics.rewind(step)
+        """Goes on from a checkpoint: archive and metrics forget what is newer, once the state has been taken over."""
         self.step, self.seconds = step, state["timings"]["seconds"]
         self.became, self.cheating = Counter(state["became"]), Counter(state["cheating"])
         self.heldout = {kind: dict(figures) for kind, figures in state["heldout"].items()}
         self.proposer.load_state(state["proposer"])
         if self.solver is not self.proposer:
             self.solver.load_state(state["solver"])
+        self.archive.rewind(step)
+        self.directory.metrics.rewind(step)
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The run's headline figures, as result.json has them."""

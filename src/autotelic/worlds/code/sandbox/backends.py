@@ -33,7 +33,7 @@ else:
     control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     control.connect(sys.argv[1])
 hello = {}
-exec(control.recv(1 << 20), hello)
+exec(control.recv(1 << 20) or "raise SystemExit", hello)  # the host may be gone already
 modules = {name: type(sys)(name) for name in hello["sources"]}
 sys.modules.update(modules)
 try:
