@@ -26,6 +26,12 @@ from autotelic.worlds.base import Kind, Proposal, Rejection, Task, Verdict, Worl
 class Add(Kind):
     name = "add"
 
+    def propose_prompt(self, request):
+        return "Two numbers."
+
+    def solve_prompt(self, task):
+        return f"{task.spec['a']} + {task.spec['b']}"
+
 
 class Sums(World):
     """Tasks are sums. The environment can make it a world of another version, or one that judges otherwise."""

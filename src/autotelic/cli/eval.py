@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Run.open(arguments.run, readonly=True) as directory:
         config = play.restore(directory)
         with session.open_to_look(directory, config) as loop:
-            tasks = thinned(session.suite(loop.world, file), episodes)
+            tasks = thinned(loop.world.load_suite(file) if file else loop.world.suite, episodes)
             if not tasks:
                 raise UserError(f"{file or config.world.name}: no held-out tasks to measure on; give suite=FILE.jsonl")
             kinds = loop.evaluate(tasks)

@@ -21,7 +21,7 @@ from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
 from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import Stop, graceful_stop
-from autotelic.worlds.base import Task, World
+from autotelic.worlds.base import World
 
 if TYPE_CHECKING:
     from autotelic.cli.play import PlayConfig
@@ -163,19 +163,9 @@ def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive) ->
     )
 
 
-def suite(world: World, path: Path | None = None) -> list[Task]:
-    """The world's held-out tasks, or a user's own from a file."""
-    if path is not None:
-        load = getattr(world, "load_suite", None)
-        if load is None:
-            raise UserError(f"suite={path}: the world {world.name} reads no suites")
-        return load(path)
-    return list(getattr(world, "suite", ()))
-
-
 def _measure(loop: Loop, when: str) -> None:
     """Enters the held-out accuracy, before or after learning, into the loop's headline figures."""
-    tasks = suite(loop.world)
+    tasks = loop.world.suite
     for kind, row in (loop.evaluate(tasks) if tasks else {}).items():
         loop.heldout.setdefault(kind, {}).update({when: row["accuracy"], "n": row["n"]})
 

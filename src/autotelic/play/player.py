@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ class Sample:
     parent: str | None = None  # the sample this one retries
 
 
-class Player:
+class Player(ABC):
     """Proposes and attempts. Samples come back in the order of the requests; attempts task by task, n for each."""
 
     name: ClassVar[str]
@@ -35,11 +36,13 @@ class Player:
         self.config = config
         self.world = world
 
+    @abstractmethod
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
-        raise NotImplementedError
+        """One proposal a request."""
 
+    @abstractmethod
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
-        raise NotImplementedError
+        """n answers a task."""
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""

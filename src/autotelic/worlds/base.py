@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,22 +98,22 @@ class Request:
     outcomes: Mapping[str, int] = field(default_factory=dict)  # what became of earlier proposals, by class
 
 
-class Kind:
+class Kind(ABC):
     """How tasks of one kind are asked and answered in text."""
 
     name: ClassVar[str]
     builds_on: tuple[str, ...] = ()  # kinds from whose tasks the loop draws a `base` for each request
 
+    @abstractmethod
     def propose_prompt(self, request: Request) -> str:
         """The text a proposer sees."""
-        raise NotImplementedError
 
+    @abstractmethod
     def solve_prompt(self, task: Task) -> str:
         """The text a solver sees. Never holds the answer."""
-        raise NotImplementedError
 
 
-class World:
+class World(ABC):
     """Decides what is true about tasks. Batched; deterministic given seeds."""
 
     name: ClassVar[str]
@@ -120,24 +121,26 @@ class World:
     kinds: Mapping[str, Kind]
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
 
+    @abstractmethod
     def seeds(self) -> list[Task]:
         """The tasks a run starts from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
-        raise NotImplementedError
+        """A task or a rejection for each proposal, in their order."""
 
+    @abstractmethod
     def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
-        raise NotImplementedError
+        """A verdict for each pair, in their order, whatever else is in the batch."""
 
     def restate(self, kind: str, spec: Mapping[str, Plain]) -> Proposal:
         """The proposal that makes this task again: how tasks from elsewhere are admitted here, never taken as they are.
         ValueError if the spec is none of this world's."""
-        raise NotImplementedError
+        raise ValueError(f"the world {self.name} takes no tasks from elsewhere")
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A user's own tasks to measure with."""
         raise UserError(f"suite={path}: the world {self.name} reads no suites")
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a world that started nothing has nothing to end
         """Ends what the world started: servers, simulators."""

@@ -357,7 +357,7 @@ def test_a_single_server_is_refused_because_it_has_a_single_hash_seed():
 def test_a_proposal_equal_to_a_heldout_task_is_rejected(world):
     with CodeWorld(CodeWorldConfig()) as guarded:
         plain = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
-        guarded.__dict__["heldout"] = {plain.spec["key"]: plain.id}
+        vars(guarded)["heldout"] = {plain.spec["key"]: plain.id}
         for kind in ("deduction", "abduction"):
             result = propose(guarded, kind, "def f(q):\n    return q * 2", (3,))
             assert isinstance(result, Rejection)

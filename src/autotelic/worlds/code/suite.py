@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -174,7 +175,7 @@ class _Seen:
         return {given for given, found in tried if found == output}
 
 
-class _Collection:
+class _Collection(ABC):
     """The tasks of a kind as they grow, and how often each answer stands in them."""
 
     probing = True
@@ -217,9 +218,9 @@ class _Collection:
         """The candidates, after whatever more has to be found out about them."""
         return candidates
 
+    @abstractmethod
     def choose(self, seen: _Seen) -> tuple[str, ...] | None:
         """The inputs with which a program makes a good task, if any does."""
-        raise NotImplementedError
 
     def admitted(self, drafts: Sequence[Draft]) -> list[Task]:
         """The tasks, in the order of the drafts however often one of them was tried."""

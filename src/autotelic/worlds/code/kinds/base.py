@@ -7,6 +7,7 @@ name it in `kinds/__init__.py`, or in the entry point group `autotelic.kinds`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -90,33 +91,27 @@ class CodeKind(Kind):
 
     # Texts
 
+    @abstractmethod
     def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
         """A proposal, as a player that has its parts writes it."""
-        raise NotImplementedError
-
-    def propose_prompt(self, request: Request) -> str:
-        raise NotImplementedError
-
-    def solve_prompt(self, task: Task) -> str:
-        raise NotImplementedError
 
     # From text to verdict
 
+    @abstractmethod
     def draft(self, proposal: Proposal) -> Draft:
         """What a proposal asks to be run; RefusedError if it cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spec(self, draft: Draft, outputs: Sequence[str]) -> dict[str, Any]:
         """The task's content, from the outputs that two servers agreed on; RefusedError if it makes no task."""
-        raise NotImplementedError
 
+    @abstractmethod
     def attempt(self, task: Task, text: str) -> Attempt:
         """What an answer asks to be run; RefusedError if it cannot be read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
         """What the outcomes of an attempt's program say; none where it runs nothing."""
-        raise NotImplementedError
 
     def gold(self, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The inputs and outputs that the task's own program must still agree with whenever the task is used."""
