@@ -60,7 +60,7 @@ ioctl:16:29 kill:62:129 prlimit64:302:261 tgkill:234:131
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH
 
 _ALLOW, _KILL, _EPERM, _ENOTTY = 0x7FFF0000, 0x80000000, 0x00050000 | 1, 0x00050000 | 25
-_LOAD, _JUMP, _JUMP_EQUAL, _JUMP_GE, _RETURN = 0x20, 0x05, 0x15, 0x35, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; argument i stands at 16 + 8 i
 _FCNTL_SAFE = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN
 _CLOCKS = (0, 1, 2, 3, 4, 5, 6, 7, 11)  # those that all share; others are other processes' clocks
@@ -192,18 +192,34 @@ def filter_program():
             starts.append((number, leaf))
     starts.append((1 << 30, _return(_KILL)))  # the x32 numbers: a second way to every call
 
-    def search(low, high):
-        if high - low == 1:
-            return starts[low][1]
-        middle = (low + high) // 2
-        left, right = search(low, middle), search(middle, high)
-        if len(left) < 256:
-            return [_instruction(_JUMP_GE, len(left), 0, starts[middle][0]), *left, *right]
-        far = [_instruction(_JUMP_GE, 0, 1, starts[middle][0]), _instruction(_JUMP, 0, 0, len(left))]
-        return [*far, *left, *right]
-
     check_arch = [_instruction(_LOAD, 0, 0, _ARCH), _instruction(_JUMP_EQUAL, 1, 0, arch), *_return(_KILL)]
-    return [*check_arch, _instruction(_LOAD, 0, 0, _NUMBER), *search(0, len(starts))]
+    return [*check_arch, _instruction(_LOAD, 0, 0, _NUMBER), *_search(starts)]
+
+
+def _search(starts):
+    """Binary search for the last of `starts`, (number, leaf) in ascending order, that is not above the call's number.
+
+    The comparisons stand first and every different leaf once behind them: each instruction costs each job.
+    """
+    comparisons = [b""] * (len(starts) - 1)
+    places, leaves = {}, []
+    for _, leaf in starts:
+        if tuple(leaf) not in places:
+            places[tuple(leaf)] = len(comparisons) + len(leaves)
+            leaves += leaf
+
+    def place(low, high, at):
+        """Where the search among starts[low:high] begins: at a leaf, or with the comparison that is put there."""
+        if high - low == 1:
+            return places[tuple(starts[low][1])]
+        middle = (low + high) // 2
+        below = place(low, middle, at + 1)
+        above = place(middle, high, at + middle - low)
+        comparisons[at] = _instruction(_JUMP_GE, above - at - 1, below - at - 1, starts[middle][0])
+        return at
+
+    place(0, len(starts), 0)
+    return [*comparisons, *leaves]
 
 
 class Confinement:

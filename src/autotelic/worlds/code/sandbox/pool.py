@@ -136,6 +136,7 @@ class Sandbox:
         child.deadline = time.monotonic() + limits.wall
         child.send(frame("J", job_text(job.program, limits.output, entry=job.entry, inputs=job.inputs)), limits.wall)
         child.channel.setblocking(False)
+        child.read()  # its first word, said long ago as a rule: one thing less to be woken for
         self._watch(child.channel, child)
 
     def attend(self, running: Collection[Child]) -> None:
