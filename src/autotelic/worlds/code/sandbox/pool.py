@@ -7,7 +7,6 @@ and said neither less nor more than its job asked: everything else is an outcome
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import socket
@@ -112,8 +111,7 @@ class Sandbox:
             for child in server.children.values():
                 child.channel.close()
         for server in self._servers:
-            with contextlib.suppress(Exception):
-                server.process.wait(timeout=2.0)
+            workers.wait(server.process, 2.0)
             workers.stop(server.process)
         self._servers = []
         self._poll.close()
