@@ -64,7 +64,7 @@ def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, sock
     with theirs:
         argv = _sandlock(config.namespaces) if config.backend == "sandlock" else _bubblewrap()
         # An empty environment: what a server does not have, no job can see.
-        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed)}, cwd="/")
+        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed), "LD_BIND_NOW": "1"}, cwd="/")
     _greet(ours, hello)
     return process, ours
 

@@ -222,37 +222,37 @@ def _search(starts):
     return [*comparisons, *leaves]
 
 
-class Confinement:
-    """Made once in the server, entered once in each job."""
+def confine_server(readable, listable):
+    """Confines the calling process for good and returns the function that each of its children confines itself with:
+    it takes the seconds of processor time that the child may use."""
+    libc = _libc()
+    drop_capabilities(libc)
+    abi = landlock_abi()
+    if abi < 1:
+        raise ConfinementError("this kernel has no Landlock (Linux 5.13 or newer with landlock in its LSM list)")
+    server_layer = _ruleset(libc, readable, listable, abi)
+    _check(libc.syscall(446, server_layer, 0), "landlock_restrict_self")
+    os.close(server_layer)
+    # Only the scope of signals and sockets changes from job to job: the files are settled by the layer above.
+    scope = struct.pack("=QQQ", 0, 0, 3) if abi >= 6 else struct.pack("=Q", 1 << 1)
+    job_layer = _check(libc.syscall(444, scope, ctypes.c_size_t(len(scope)), 0), "landlock_create_ruleset")
+    code = ctypes.create_string_buffer(b"".join(filter_program()))
+    words = memoryview(code).cast("B")[: len(code) - 1].cast("I")
+    pid_at = [at for at in range(1, len(words), 2) if words[at] == _OWN_PID]
+    rules = struct.pack("=HxxxxxxQ", len(words) // 2, ctypes.addressof(code))
+    prlimit, seccomp = ((302, 317), (261, 277))[_column()[0]]
+    call, getpid, pack = ctypes.PyDLL(None).syscall, os.getpid, struct.Struct("=QQ").pack
 
-    def __init__(self, readable, listable):
-        self._libc = libc = _libc()
-        drop_capabilities(libc)
-        abi = landlock_abi()
-        if abi < 1:
-            raise ConfinementError("this kernel has no Landlock (Linux 5.13 or newer with landlock in its LSM list)")
-        server_layer = _ruleset(libc, readable, listable, abi)
-        _check(libc.syscall(446, server_layer, 0), "landlock_restrict_self")
-        os.close(server_layer)
-        # Only the scope of signals and sockets changes from job to job: the files are settled by the layer above.
-        scope = struct.pack("=QQQ", 0, 0, 3) if abi >= 6 else struct.pack("=Q", 1 << 1)
-        size = ctypes.c_size_t(len(scope))
-        self._job_layer = _check(libc.syscall(444, scope, size, 0), "landlock_create_ruleset")
-        code = b"".join(filter_program())
-        marker = struct.pack("=I", _OWN_PID)
-        self._pid_at = [at for at in range(4, len(code), 8) if code[at : at + 4] == marker]
-        self._code = ctypes.create_string_buffer(code, len(code))
-        self._filter = struct.pack("=HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code))
-        self._seccomp = (317, 277)[_column()[0]]
-        self._prlimit = (302, 261)[_column()[0]]
-
-    def enter(self, cpu):
-        """Confines the calling process for good and gives it `cpu` seconds of processor time."""
-        call = self._libc.syscall
-        pid = os.getpid()
-        for at in self._pid_at:
-            struct.pack_into("=I", self._code, at, pid)
+    def confine_job(cpu):
+        pid = getpid()
+        for at in pid_at:
+            words[at] = pid
         # One second lies between SIGXCPU, which names the limit, and SIGKILL for those that do not hear it.
-        _check(call(self._prlimit, 0, _RLIMIT_CPU, struct.pack("=QQ", cpu, cpu + 1), None), "prlimit")
-        _check(call(446, self._job_layer, 0), "landlock_restrict_self")
-        _check(call(self._seccomp, 1, 0, self._filter), "seccomp")
+        if call(prlimit, 0, _RLIMIT_CPU, pack(cpu, cpu + 1), None):
+            raise ConfinementError("prlimit")
+        if call(446, job_layer, 0):
+            raise ConfinementError("landlock_restrict_self")
+        if call(seccomp, 1, 0, rules):
+            raise ConfinementError("seccomp")
+
+    return confine_job

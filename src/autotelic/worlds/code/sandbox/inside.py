@@ -5,10 +5,13 @@ So no job, and no expected answer, is ever in the memory that the next job's pro
 knows ids, pids and exit statuses, and reports the latter.
 
 Messages on the control socket (one packet each): host → server b"F" and (id, CPU seconds, MiB) for each descriptor
-that comes with it: fork; b"K" id: kill; server → host: id, wait status, processor milliseconds. Frames on a job's own
-socket: length, one byte saying what, payload. This file is sent into the sandbox. It imports
-little, and C modules without their Python wrappers: every job's process is a copy of this one, and what is not there
-need not be copied.
+that comes with it: fork; b"K" and ids: kill; b"W" and ids: say when they have ended; server → host: id, wait status,
+processor milliseconds, of all that have ended, at every message. Frames on a job's own socket: length, one byte saying
+what, payload.
+
+This file is sent into the sandbox. A page of memory that a job's process writes is copied by the kernel, and reading
+a name's value writes its reference count: those copies are most of what a job costs. So it imports little, and what
+every job runs (`child`, `run_job`) looks few names up.
 """
 
 import _signal  # pyright: ignore[reportMissingImports]
@@ -17,7 +20,6 @@ import builtins
 import ctypes
 import gc
 import os
-import select
 import struct
 import sys
 from _json import encode_basestring_ascii as quote
@@ -30,7 +32,7 @@ NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
 CONTROL_PACKET = 4096
 GARBAGE = 20_000  # new objects before a job's garbage is looked for: most end without
-GATHER = 0.002  # seconds to wait for more ends to report
+SOON = 0.0005  # seconds until an end that the host waits for is looked for again
 ANCILLARY = 512  # bytes of descriptors that one control packet may carry
 JOB_FD = 3
 CONFINED = b"\x01"  # a child's first word
@@ -50,53 +52,40 @@ ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeErro
 fork = ctypes.PyDLL(None).fork
 
 
-class Channel:
-    """Frames over the job's own socket."""
+def send(tag, text, write=os.write, pack=LENGTH.pack):
+    data = text.encode("ascii", "backslashreplace")
+    data = pack(len(data) + 1) + tag + data
+    while data:
+        data = data[write(JOB_FD, data) :]
 
-    def __init__(self, descriptor):
-        self._descriptor = descriptor
 
-    def send(self, tag, text):
-        data = text.encode("ascii", "backslashreplace")
-        data = LENGTH.pack(len(data) + 1) + tag + data
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-
-    def receive(self):
-        """The next frame. The host sends one at a time, so what arrives belongs to it."""
-        data = self._read()
-        while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
-            data += self._read()
-        return data[LENGTH.size : LENGTH.size + 1], data[LENGTH.size + 1 :].decode("ascii")
-
-    def _read(self):
-        data = os.read(self._descriptor, 1 << 16)
-        if not data:
+def receive(read=os.read, size=LENGTH.size, unpack=LENGTH.unpack_from):
+    """The next frame's text. The host sends one at a time, so what arrives belongs to it."""
+    data = b""
+    while len(data) < size or len(data) < size + unpack(data)[0]:
+        more = read(JOB_FD, 1 << 16)
+        if not more:
             os._exit(0)  # the host has closed the session
-        return data
+        data += more
+    return data[size:].decode("ascii")
 
 
-class Answerer:
-    """Makes the program's remote objects: each of their calls is a question to the host."""
+def remote(name, methods):
+    """An object that lives with the host: each call of one of its methods is a question to it."""
+    return type(name, (), {"__slots__": (), **{method: question(name, method) for method in methods}})()
 
-    def __init__(self, channel):
-        self._channel = channel
 
-    def remote(self, name, methods):
-        members = {method: self._method(name, method) for method in methods}
-        return type(name, (), {"__slots__": (), **members})()
+def question(name, method):
+    def ask(_, *args, **kwargs):
+        send(b"h", list_of(name, method, values.encode((args, kwargs))))
+        said = receive()
+        if said[0] == "A":
+            return values.parse(said[1:])
+        kind, message = values.scan(said[1:])
+        raise ERRORS.get(kind, RuntimeError)(message)
 
-    def _method(self, name, method):
-        def ask(_, *args, **kwargs):
-            self._channel.send(b"h", list_of(name, method, values.encode((args, kwargs))))
-            tag, text = self._channel.receive()
-            if tag == b"A":
-                return values.parse(text)
-            kind, message = values.scan(text)
-            raise ERRORS.get(kind, RuntimeError)(message)
-
-        ask.__name__ = method
-        return ask
+    ask.__name__ = method
+    return ask
 
 
 def list_of(*texts):
@@ -104,19 +93,19 @@ def list_of(*texts):
     return f"[{','.join(map(quote, texts))}]"
 
 
-def report(channel, call, max_bytes):
-    """Runs `call` and sends what became of it. No method of a foreign object is called on the way."""
+def report(max_bytes, call, *args):
+    """Calls, and sends what became of it. No method of a foreign object is called on the way."""
     try:
-        channel.send(b"v", values.encode(call(), max_bytes))
+        send(b"v", values.encode(call(*args), max_bytes))
     except values.Unsupported as error:
-        channel.send(b"u", str(error)[:MAX_MESSAGE])
+        send(b"u", str(error)[:MAX_MESSAGE])
     except values.TooLarge as error:
-        channel.send(b"l", str(error))
+        send(b"l", str(error))
     except MemoryError:
-        channel.send(b"l", "memory")
+        send(b"l", "memory")
     except BaseException as error:
         name = type.__dict__["__name__"].__get__(type(error))
-        channel.send(b"e", list_of(name[:100], text_of(error)))
+        send(b"e", list_of(name[:100], text_of(error)))
 
 
 def text_of(error):
@@ -125,13 +114,13 @@ def text_of(error):
     return args[0][:MAX_MESSAGE] if args and type(args[0]) is str else ""
 
 
-def compiled(channel, program, times):
+def compiled(program, times):
     """The program's code, or None after saying `times` times what is wrong with it."""
     try:
         return compile(program, "<program>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
         for _ in range(times):
-            channel.send(b"s", text_of(error))
+            send(b"s", text_of(error))
         return None
 
 
@@ -141,61 +130,59 @@ def load(program):
     return namespace
 
 
-def run_job(channel, job):
+def load_and_call(program, entry, given):
+    return load(program)[entry](*values.parse(given))
+
+
+def run_job(program, output, entry, inputs):
     """A program over its inputs, loaded afresh for each, one frame an input."""
-    program = compiled(channel, job["program"], len(job["inputs"]))
-    if program is None:
-        return
-    for arguments in job["inputs"]:
-        report(channel, lambda given=arguments: load(program)[job["entry"]](*values.parse(given)), job["output"])
+    code = compiled(program, len(inputs))
+    if code is not None:
+        for given in inputs:
+            report(output, load_and_call, code, entry, given)
 
 
-def run_session(channel, job):
+def run_session(program, output):
     """A program that stays loaded while the host calls its functions and answers its questions."""
     namespace = {}
-    answerer = Answerer(channel)
-    program = compiled(channel, job["program"], 1)
-    if program is None:
+    code = compiled(program, 1)
+    if code is None:
         return
-    report(channel, lambda: namespace.update(load(program)), job["output"])
+    report(output, lambda: namespace.update(load(code)))
     while True:
-        entry, given = values.scan(channel.receive()[1])
-        report(
-            channel,
-            lambda entry=entry, given=given: namespace[entry](
-                *(answerer.remote(*item) if type(item) is list else values.parse(item) for item in given)
-            ),
-            job["output"],
-        )
+        entry, given = values.scan(receive()[1:])
+        report(output, call_of_session, namespace, entry, given)
 
 
-def child(descriptor, cpu, memory, confinement, default_memory):
+def call_of_session(namespace, entry, given):
+    return namespace[entry](*(remote(*item) if type(item) is list else values.parse(item) for item in given))
+
+
+def child(descriptor, cpu, memory, confine_job, default_memory):
     """The job's process, from fork to exit. It reads its job only after every door is shut."""
     try:
         if memory != default_memory:
             limit_memory(memory)
-        confinement.enter(cpu)
+        confine_job(cpu)
         os.dup2(descriptor, JOB_FD, inheritable=False)
         os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
         os.write(JOB_FD, CONFINED)
     except BaseException:
         os._exit(CANNOT_CONFINE)
-    channel = Channel(JOB_FD)
-    job = values.scan(channel.receive()[1])
+    job = values.scan(receive()[1:])
     gc.enable()
-    (run_session if job["session"] else run_job)(channel, job)
+    (run_job if len(job) > 2 else run_session)(*job)
 
 
 def warm_up():
-    """Does once what every job would do first, so that the pages it touches are shared instead of copied."""
-    ours, theirs = _socket.socketpair()
-    channel = Channel(ours.fileno())
+    """Does some times what every job will do, so that its names are looked up and its memory is in place. What jobs say
+    here goes to the null device."""
     program = "def f(a):\n    b = [a, 2.5, 'c']\n    for i in range(3):\n        b += [i]\n    return b, {'k': a}\n"
+    told = list_of(program)[:-1] + ',1000,"f",[' + quote(values.encode((1,))) + "]]"
+    data = LENGTH.pack(len(told) + 1) + b"J" + told.encode("ascii")
     for _ in range(20):
-        run_job(channel, {"program": program, "entry": "f", "inputs": [values.encode((1,))], "output": 1000})
-        run_job(channel, {"program": "def f(:", "entry": "f", "inputs": ["null"], "output": 1000})
-    ours.close()
-    theirs.close()
+        run_job(*values.scan(receive(read=lambda *_: data)[1:]))
+        run_job("def f(:", 1000, "f", ["null"])
 
 
 def settle(control):
@@ -248,10 +235,10 @@ class SeededRandom:
 def serve(control, settings):
     control = settle(control)
     try:
-        confinement = prepare(settings)
+        confine_job = prepare(settings)
         control.send(b"ready")
         limit_memory(settings["memory"])  # which jobs inherit
-        attend(control, confinement, settings["memory"])
+        attend(control, confine_job, settings["memory"])
     except Exception as error:
         words = f"{type(error).__name__}: {error}".encode()[:1000]
         # Of a length that no packet of notices has.
@@ -259,88 +246,84 @@ def serve(control, settings):
 
 
 def prepare(settings):
-    """All that jobs share, done once: modules loaded, doors shut, pages touched."""
+    """All that jobs share, done once: modules loaded, doors shut, pages touched. Returns what confines a job."""
     sys.meta_path.insert(0, SeededRandom(settings["hash_seed"]))
     for name in settings["preload"]:
         __import__(name)
-    confinement = confine.Confinement(settings["readable"], settings["listable"])
+    confine_job = confine.confine_server(settings["readable"], settings["listable"])
     warm_up()
     gc.collect()
     gc.freeze()
     gc.disable()
     gc.set_threshold(GARBAGE)
-    return confinement
+    return confine_job
 
 
-def attend(control, confinement, default_memory):
+def attend(control, confine_job, default_memory):
     """Forks and kills as told and reports the ends, until the host is gone."""
-    wake_read, wake_write = os.pipe()
-    os.set_blocking(wake_read, False)
-    os.set_blocking(wake_write, False)
-    _signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    _signal.signal(_signal.SIGCHLD, lambda *_: None)
     running = {}  # pid → id
+    awaited = set()  # ids of children whose end the host waits for
     while True:
-        ready, _, _ = select.select([control, wake_read], [], [])
-        if control not in ready:
-            # A child has ended. Others are about to: their ends are reported together, unless an order comes.
-            ready, _, _ = select.select([control], [], [], GATHER)
-        drain(wake_read)
+        control.settimeout(SOON if awaited else None)
         try:
-            reap(control, running)
-            if not ready:
-                continue
             message, ancillary = control.recvmsg(CONTROL_PACKET, ANCILLARY)[:2]
-        except (BrokenPipeError, ConnectionResetError):
-            message, ancillary = b"", ()
-        if not message:  # the host is gone, and with it the reason for any child
+            if not message:  # the host is gone, and with it the reason for any child
+                break
+            obey(control, message, descriptors_of(ancillary), running, awaited, confine_job, default_memory)
+        except TimeoutError:
+            pass
+        except ConnectionResetError:
             break
-        obey(control, message, descriptors_of(ancillary), running, confinement, default_memory)
+        try:
+            reap(control, running, awaited)
+        except BrokenPipeError:
+            break
     for pid in running:
         os.kill(pid, _signal.SIGKILL)
-
-
-def drain(descriptor):
-    try:
-        os.read(descriptor, 4096)
-    except BlockingIOError:
-        return
 
 
 def descriptors_of(ancillary):
     return [number for _, _, data in ancillary for (number,) in struct.iter_unpack("=i", data)]
 
 
-def obey(control, message, descriptors, running, confinement, default_memory):
-    if message[:1] == b"K":
-        (doomed,) = struct.unpack("=I", message[1:])
-        for pid, identity in running.items():
-            if identity == doomed:
-                os.kill(pid, _signal.SIGKILL)
+def obey(control, message, descriptors, running, awaited, confine_job, default_memory):
+    if message[:1] != b"F":
+        named = {identity for (identity,) in struct.iter_unpack("=I", message[1:])}.intersection(running.values())
+        awaited |= named
+        if message[:1] == b"K":
+            for pid, identity in running.items():
+                if identity in named:
+                    os.kill(pid, _signal.SIGKILL)
         return
-    for (identity, cpu, memory), descriptor in zip(FORK.iter_unpack(message[1:]), descriptors, strict=True):
-        pid = fork()
+    orders = list(FORK.iter_unpack(message[1:]))
+    pids = []
+    for (_, cpu, memory), descriptor in zip(orders, descriptors, strict=True):
+        pid = fork()  # after it every page written here is copied: the rest waits until all are born
         if pid == 0:
             try:
-                child(descriptor, cpu, memory, confinement, default_memory)
+                child(descriptor, cpu, memory, confine_job, default_memory)
             finally:
                 os._exit(0)
+        pids.append(pid)
+    for descriptor in descriptors:
         os.close(descriptor)
+    for (identity, _, _), pid in zip(orders, pids, strict=True):
         if pid > 0:
             running[pid] = identity
         else:  # there is no room for a process now: the host must not wait for its end
             control.send(NOTICE.pack(identity, 0, 0))
 
 
-def reap(control, running):
+def reap(control, running, awaited):
     """Reports the children that have ended, many in one packet."""
     notices = []
     while running and len(notices) < NOTICES:
         pid, status, usage = os.wait4(-1, os.WNOHANG)
         if pid == 0:
             break
-        milliseconds = int((usage.ru_utime + usage.ru_stime) * 1000)
-        notices.append(NOTICE.pack(running.pop(pid), status, milliseconds))
+        identity = running.pop(pid)
+        awaited.discard(identity)
+        notices.append(NOTICE.pack(identity, status, int((usage.ru_utime + usage.ru_stime) * 1000)))
     if notices:
         control.send(b"".join(notices))
-        reap(control, running)
+        reap(control, running, awaited)

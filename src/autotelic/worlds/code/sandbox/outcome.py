@@ -26,10 +26,10 @@ class Job:
     server: int | None = None
 
 
-def job_text(program: str, output: int, *, entry: str = "", inputs: tuple[str, ...] = (), session: bool = False) -> str:
-    """What a child is told of its job."""
-    told = {"program": program, "output": output, "entry": entry, "inputs": inputs, "session": session}
-    return json.dumps(told)
+def job_text(program: str, output: int, *call: Any) -> str:
+    """What a child is told of its job: the program, bytes that a value may have, and, unless it is a session's, the
+    entry function and the inputs to call it with."""
+    return json.dumps([program, output, *call])
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ class Sandbox:
                     running[child] = index  # before it is given its job: an interrupt must find it
                     self._give(child, jobs[index])
                     busy += 1
+                if not busy or len(running) >= self.lanes + _MAX_ENDING:
+                    self._await_ends(running)
                 self.attend(running)
                 # Asked of each child, for a replaced server's first job may have met the end of others.
                 for child in [child for child in running if child.status is not None]:
@@ -132,7 +134,7 @@ class Sandbox:
         limits = self.config.limits
         child.bound = len(job.inputs) * (limits.output + MAX_REASON)
         child.deadline = time.monotonic() + limits.wall
-        child.send(frame("J", job_text(job.program, limits.output, entry=job.entry, inputs=job.inputs)), limits.wall)
+        child.send(frame("J", job_text(job.program, limits.output, job.entry, job.inputs)), limits.wall)
         child.channel.setblocking(False)
         child.read()  # its first word, said long ago as a rule: one thing less to be woken for
         self._watch(child.channel, child)
@@ -159,6 +161,12 @@ class Sandbox:
             self._leave(child)
         for server in {child.server for child in ended if not child.server.alive}:
             self._replace(server)
+
+    def _await_ends(self, running: Collection[Child]) -> None:
+        """Asks for the news of children that are only ending. It comes by itself with every order to their server, so
+        this is for when there is no more to order."""
+        for server in self._servers:
+            server.await_ends([child for child in running if child.silent and child.server is server])
 
     def _leave(self, child: Child) -> None:
         """Reads what an ended child had still said, and closes its channel."""

@@ -24,6 +24,7 @@ from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Outcome, outcome_o
 FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
+IDENTITY = struct.Struct("=I")
 CONFINED = b"\x01"
 START_TIMEOUT = 60.0
 CONTROL_TIMEOUT = 10  # seconds: a server that takes no order for this long is as good as dead
@@ -47,6 +48,7 @@ class Child:
     """The host's view of one job's process: its socket, what it has said so far, and how it ended."""
 
     __slots__ = (
+        "awaited",
         "bound",
         "buffer",
         "channel",
@@ -71,6 +73,7 @@ class Child:
         self.confined = False
         self.deadline = float("inf")
         self.killed = ""  # what we killed it for
+        self.awaited = False  # its server has been asked to say when it has ended
         self.silent = False  # it has closed its end of the channel: it is ending
         self.status: int | None = None  # wait status, once it has ended
         self.used = 0  # milliseconds of processor time
@@ -105,7 +108,8 @@ class Child:
     def kill(self, reason: str) -> None:
         if not self.killed:
             self.killed, self.deadline = reason, time.monotonic() + KILL_TIMEOUT
-            self.server.order(b"K" + struct.pack("=I", self.identity))
+            self.awaited = True
+            self.server.order(b"K" + IDENTITY.pack(self.identity))
 
     def outcomes(self, wanted: int, output: int) -> tuple[Outcome, ...]:
         """One outcome an input. All that was asked counts only if the process then ended by itself and said no more; of
@@ -203,6 +207,14 @@ class Server:
         for other in theirs:
             other.close()
         return born
+
+    def await_ends(self, children: Sequence[Child]) -> None:
+        """Asks the server to say at once when these have ended; it says so of others whenever it is told something."""
+        asked = [child for child in children if not child.awaited]
+        for child in asked:
+            child.awaited = True
+        if asked:
+            self.order(b"W" + b"".join(IDENTITY.pack(child.identity) for child in asked))
 
     def take(self, ahead: int) -> Child:
         """A child that waits for a job. More are ordered, several at a time, before the last of them is given away."""

@@ -37,7 +37,7 @@ class Session:
         self._child = server.fork(1, limits)[0]
         self._child.bound = limits.output + MAX_REASON
         self._remotes: set[tuple[str, str]] = set()  # what the program may ask: remote, method
-        self._child.send(frame("J", job_text(program, limits.output, session=True)), limits.wall)
+        self._child.send(frame("J", job_text(program, limits.output)), limits.wall)
         self.loaded = self._converse(None)  # what became of loading the program: ok, syntax, exception, …
 
     def __enter__(self) -> Session:
@@ -126,6 +126,7 @@ class Session:
         """The program has died, or soon will: one that only closed its channel has the rest of its time to do so."""
         if not self._child.killed:
             self._child.deadline = time.monotonic() + max(0.0, self._patience)
+            self._child.server.await_ends([self._child])
         while self._child.status is None:
             self._sandbox.attend((self._child,))
         return self._child.death()
