@@ -24,24 +24,42 @@ from autotelic.worlds.code.sandbox.config import SandboxConfig
 _HERE = Path(__file__).parent
 NAMES = ("sandlock", "bubblewrap", "docker")
 
-# The first words of a server: fetch its own source over the control socket, so that no file of ours is inside.
+# The first words of a server: fetch its own source over the control socket, so that no file of ours is inside. Another
+# process compiles it: what that leaves behind in memory would be copied with every job.
 _BOOT = """
-import _socket, sys
+import _socket, marshal, posix, sys
 if sys.argv[1] == "-":
     control = _socket.socket(fileno=0)
 else:
     control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     control.connect(sys.argv[1])
-hello = {}
-exec(control.recv(1 << 20) or "raise SystemExit", hello)  # the host may be gone already
-modules = {name: type(sys)(name) for name in hello["sources"]}
+compiled, told = posix.pipe()
+if posix.fork() == 0:
+    hello = {}
+    exec(control.recv(1 << 20) or "raise SystemExit", hello)  # the host may be gone already
+    code = [(name, compile(source, f"<{name}>", "exec")) for name, source in hello["sources"].items()]
+    data = marshal.dumps((code, hello["settings"]))
+    while data:
+        data = data[posix.write(told, data) :]
+    posix._exit(0)
+posix.close(told)
+data = b""
+while more := posix.read(compiled, 1 << 20):
+    data += more
+posix.close(compiled)
+posix.wait()
+if not data:
+    raise SystemExit
+code, settings = marshal.loads(data)
+modules = {name: type(sys)(name) for name, _ in code}
 sys.modules.update(modules)
 try:
-    for name, source in hello["sources"].items():
-        exec(compile(source, f"<{name}>", "exec"), modules[name].__dict__)
+    for name, body in code:
+        exec(body, modules[name].__dict__)
     for name in modules:
         del sys.modules[name]
-    modules["inside"].serve(control, hello["settings"])
+    del code, data
+    modules["inside"].serve(control, settings)
 except Exception as error:
     control.send(f"{type(error).__name__}: {error}".encode()[:1000])
     raise SystemExit(1)
@@ -63,8 +81,9 @@ def start(config: SandboxConfig, hash_seed: int) -> tuple[subprocess.Popen, sock
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         argv = _sandlock(config.namespaces) if config.backend == "sandlock" else _bubblewrap()
-        # An empty environment: what a server does not have, no job can see.
-        process = workers.start(argv, stdin=theirs.fileno(), env={"PYTHONHASHSEED": str(hash_seed), "LD_BIND_NOW": "1"}, cwd="/")
+        # What a server does not have, no job can see. Symbols bound at its start need not be looked up in every job.
+        environment = {"PYTHONHASHSEED": str(hash_seed), "LD_BIND_NOW": "1"}
+        process = workers.start(argv, stdin=theirs.fileno(), env=environment, cwd="/")
     _greet(ours, hello)
     return process, ours
 

@@ -256,6 +256,7 @@ def prepare(settings):
     gc.freeze()
     gc.disable()
     gc.set_threshold(GARBAGE)
+    ctypes.PyDLL(None).malloc_trim(0)
     return confine_job
 
 
