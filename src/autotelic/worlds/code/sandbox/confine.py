@@ -1,9 +1,11 @@
 """How a process inside the sandbox gives up what it could do: capabilities, files, signals, system calls.
 
 The server enters one Landlock layer at start-up: it may read the interpreter's own files and nothing else, and write
-nowhere. Each job then enters a layer of its own (so that jobs cannot signal one another or the server) and a seccomp
-filter. The filter allows a short list, answers EPERM to what it does not know, and ends the process at calls that no
-honest program makes; the kernel reports that as SIGSYS, so that a forbidden call is a fact and not a text.
+nowhere. Each job then enters a layer of its own (so that jobs cannot signal one another or the server). System calls
+pass two seccomp filters, the stricter answer counts: the server's, which its jobs inherit, and a short one of each
+job's own for the few calls that only the server may make. They allow a short list, answer EPERM to what they do not
+know, and end the process at calls that no honest program makes; the kernel reports that as SIGSYS, so that a forbidden
+call is a fact and not a text.
 
 This file is also sent into the sandbox, so it imports the standard library only.
 """
@@ -55,6 +57,12 @@ swapon:167:224 tkill:200:130 umount2:166:39 unshare:272:97 userfaultfd:323:282 v
 _BY_ARGUMENT = """
 clock_getres:229:114 clock_gettime:228:113 clock_nanosleep:230:115 fcntl:72:25 getpgid:121:155 getsid:124:156
 ioctl:16:29 kill:62:129 prlimit64:302:261 tgkill:234:131
+"""
+# What the server itself does; its jobs may not, or only with certain arguments. Beside these, calls whose right
+# argument is the job's own pid: only the job's filter knows it.
+_SERVERS_OWN = """
+clone:56:220 getpgid:121:155 getsid:124:156 ioctl:16:29 kill:62:129 landlock_restrict_self:446:446
+prlimit64:302:261 recvmsg:47:212 seccomp:317:277 sendto:44:206 tgkill:234:131 wait4:61:260
 """
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH
@@ -160,11 +168,11 @@ def _numbers(table, column):
     return {int(entry[1 + column]): entry[0] for entry in pairs if entry[1 + column]}
 
 
-def filter_program():
-    """The job's seccomp filter as a list of BPF instructions.
+def filter_programs():
+    """The server's seccomp filter and the job's own, each a list of BPF instructions.
 
-    A binary search over system call numbers: when a filter is installed the kernel runs it once for every number, so
-    a linear list of this length would cost each job a quarter of a millisecond.
+    The kernel checks, compiles and tries a filter when it is installed, for every call number that the filters before
+    it allow: what can be settled once for all jobs is in the server's.
     """
     column, arch = _column()
     leaves = {number: _return(_ALLOW) for number in _numbers(_ALLOWED, column)}
@@ -183,17 +191,23 @@ def filter_program():
         "clock_nanosleep": _argument_is(0, _CLOCKS, _EPERM),
     }
     leaves |= {number: special[name] for number, name in _numbers(_BY_ARGUMENT, column).items()}
+    own = _numbers(_SERVERS_OWN, column)
+    check_arch = [_instruction(_LOAD, 0, 0, _ARCH), _instruction(_JUMP_EQUAL, 1, 0, arch), *_return(_KILL)]
+    load_number = _instruction(_LOAD, 0, 0, _NUMBER)
+    server = _starts(leaves | {number: _return(_ALLOW) for number in own}, _return(_EPERM))
+    server.append((1 << 30, _return(_KILL)))  # the x32 numbers: a second way to every call
+    job = _starts({number: leaves.get(number, _return(_EPERM)) for number in own}, _return(_ALLOW))
+    return [*check_arch, load_number, *_search(server)], [load_number, *_search(job)]
 
-    default = _return(_EPERM)
+
+def _starts(leaves, default):
+    """Where the answer changes along the call numbers: (number, leaf) in ascending order."""
     starts = [(0, leaves.get(0, default))]
     for number in range(1, max(leaves) + 2):
         leaf = leaves.get(number, default)
         if leaf != starts[-1][1]:
             starts.append((number, leaf))
-    starts.append((1 << 30, _return(_KILL)))  # the x32 numbers: a second way to every call
-
-    check_arch = [_instruction(_LOAD, 0, 0, _ARCH), _instruction(_JUMP_EQUAL, 1, 0, arch), *_return(_KILL)]
-    return [*check_arch, _instruction(_LOAD, 0, 0, _NUMBER), *_search(starts)]
+    return starts
 
 
 def _search(starts):
@@ -236,11 +250,12 @@ def confine_server(readable, listable):
     # Only the scope of signals and sockets changes from job to job: the files are settled by the layer above.
     scope = struct.pack("=QQQ", 0, 0, 3) if abi >= 6 else struct.pack("=Q", 1 << 1)
     job_layer = _check(libc.syscall(444, scope, ctypes.c_size_t(len(scope)), 0), "landlock_create_ruleset")
-    code = ctypes.create_string_buffer(b"".join(filter_program()))
-    words = memoryview(code).cast("B")[: len(code) - 1].cast("I")
+    server_filter, job_filter = (ctypes.create_string_buffer(b"".join(code)) for code in filter_programs())
+    words = memoryview(job_filter).cast("B")[: len(job_filter) - 1].cast("I")
     pid_at = [at for at in range(1, len(words), 2) if words[at] == _OWN_PID]
-    rules = struct.pack("=HxxxxxxQ", len(words) // 2, ctypes.addressof(code))
+    job_rules = _rules(job_filter)
     prlimit, seccomp = ((302, 317), (261, 277))[_column()[0]]
+    _check(libc.syscall(seccomp, 1, 0, _rules(server_filter)), "seccomp")
     call, getpid, pack = ctypes.PyDLL(None).syscall, os.getpid, struct.Struct("=QQ").pack
 
     def confine_job(cpu):
@@ -252,7 +267,12 @@ def confine_server(readable, listable):
             raise ConfinementError("prlimit")
         if call(446, job_layer, 0):
             raise ConfinementError("landlock_restrict_self")
-        if call(seccomp, 1, 0, rules):
+        if call(seccomp, 1, 0, job_rules):
             raise ConfinementError("seccomp")
 
     return confine_job
+
+
+def _rules(code):
+    """struct sock_fprog: how many instructions (of 8 bytes, in a buffer that ends in a null), and where."""
+    return struct.pack("=HxxxxxxQ", len(code) // 8, ctypes.addressof(code))
