@@ -394,6 +394,15 @@ def test_metrics_hold_one_flat_line_a_step(make_loop):
     assert all(isinstance(value, int | float) for value in lines[-1].values())
 
 
+def test_time_is_measured_by_kind(make_loop):
+    loop = make_loop()
+    loop.run_step()
+    figures = loop.run_step()
+    for phase in ("propose", "admit", "attempt", "judge"):
+        by_kind = [figures[f"time/{phase}/{kind}"] for kind in loop.world.kinds]
+        assert sum(by_kind) == pytest.approx(figures[f"time/{phase}"])
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("batch", 0), ("attempts", 0), ("practice", "wild"), ("difficulty", 7.0), ("seeding", -1)]
 )
@@ -439,8 +448,9 @@ def test_figures_without_evidence_are_left_out(make_loop):
 def test_the_ledger_is_also_kept_by_role_and_kind(make_loop):
     player = Script(proposals=["13 1"])
     figures = make_loop(player).run(2)
-    assert figures["propose/sum/cheating/forbidden_calls"] == 1
-    assert figures["cheating/forbidden_calls"] == 1
+    kinds = [name for name in figures if name.endswith("/cheating/forbidden_calls")]
+    assert "propose/sum/cheating/forbidden_calls" in kinds
+    assert figures["cheating/forbidden_calls"] == sum(figures[name] for name in kinds) == 2
 
 
 def test_running_no_steps_writes_nothing(make_loop):

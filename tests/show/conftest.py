@@ -63,6 +63,7 @@ def figures(rng: np.random.Generator, step: int, steps: int) -> dict[str, float]
             }
     phases = {"propose": 0.1, "admit": 0.3, "attempt": 0.15, "judge": 0.5, "learn": 0.02, "archive": 0.05}
     found |= {f"time/{name}": spent * (1 + 0.2 * rng.random()) for name, spent in phases.items()}
+    found |= {f"time/judge/{kind}": 0.2 for kind in KINDS}
     found |= {f"cheating/{name}": 0.0 for name in ("forged_results", "false_claims", "escapes_attempted")}
     found["cheating/forbidden_calls"] = float(rng.integers(0, 3))
     return found

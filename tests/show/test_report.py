@@ -94,6 +94,11 @@ def test_the_report_shows_headline_curves_sample_and_configuration(make_run):
     assert "name: code" in page.said
 
 
+def test_the_report_shows_where_time_went_by_kind(make_run):
+    said = " ".join(read(write_report(make_run(12))).said.split())
+    assert "phase seconds share deduction abduction induction" in said
+
+
 def test_the_sample_holds_tasks_with_their_answers_and_rejections_of_every_kind(make_run):
     items = read(write_report(make_run(6))).sample
     assert {(item["type"], item["kind"]) for item in items} == {

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from autotelic.errors import UserError
@@ -177,17 +178,22 @@ class Loop:
         return [next(admitted) if isinstance(each, Proposal) else each for each in restated]
 
     def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
-        with self._timed("propose"):
-            rng = seeds.generator(self.seed, "references", step, turn)
-            requests = [self._request(kind, rng) for kind in kinds]
-            samples = self.proposer.propose(requests, seeds.generator(self.seed, "propose", step, turn))
-        with self._timed("admit"):
-            proposals = [
-                Proposal(request.kind, sample.text, request.base)
-                for request, sample in zip(requests, samples, strict=True)
-            ]
-            results = self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn))
-            results = self._without_duplicates(results)
+        """Proposals of each kind in turn; `kinds` names the kind of each and has equal ones together."""
+        rng = seeds.generator(self.seed, "references", step, turn)
+        requests = [self._request(kind, rng) for kind in kinds]
+        samples: list[Sample] = []
+        results: list[Task | Rejection] = []
+        for kind, group in groupby(requests, lambda request: request.kind):
+            asked = list(group)
+            with self._timed("propose", kind):
+                said = self.proposer.propose(asked, seeds.generator(self.seed, "propose", step, turn, kind))
+            with self._timed("admit", kind):
+                proposals = [
+                    Proposal(kind, sample.text, request.base) for request, sample in zip(asked, said, strict=True)
+                ]
+                results += self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn, kind))
+            samples += said
+        results = self._without_duplicates(results)
         self.became.update(
             f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
         )
@@ -220,18 +226,21 @@ class Loop:
 
     def _attempt(self, step: int, proposed: Proposed) -> Attempted:
         """The new tasks of each kind, the batch filled up from the archive, each attempted n times and judged."""
-        rng = seeds.generator(self.seed, "practice", step)
+        n, rng = self.config.attempts, seeds.generator(self.seed, "practice", step)
         tasks: list[Task] = []
+        samples: list[Sample] = []
+        verdicts: list[Verdict] = []
         for kind in self.world.kinds:
             new = proposed.tasks(kind)
             missing = self.config.batch - len(new)
-            tasks += new + self.archive.sample_references([kind], missing, rng, self.config.practice)
-        n = self.config.attempts
-        with self._timed("attempt"):
-            samples = self.solver.attempt(tasks, n, seeds.generator(self.seed, "attempt", step))
-        with self._timed("judge"):
-            pairs = [(tasks[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(samples)]
-            verdicts = self.world.judge(pairs, seeds.derive(self.seed, "judge", step))
+            chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
+            with self._timed("attempt", kind):
+                said = self.solver.attempt(chosen, n, seeds.generator(self.seed, "attempt", step, kind))
+            with self._timed("judge", kind):
+                pairs = [(chosen[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(said)]
+                verdicts += self.world.judge(pairs, seeds.derive(self.seed, "judge", step, kind))
+            tasks += chosen
+            samples += said
         return Attempted(tasks, samples, verdicts)
 
     def _proposer_pay(self, proposed: Proposed, attempted: Attempted) -> Pay:
@@ -347,10 +356,12 @@ class Loop:
         }
 
     @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
+    def _timed(self, phase: str, kind: str | None = None) -> Iterator[None]:
         began = time.perf_counter()
         yield
-        self._times[phase] = self._times.get(phase, 0.0) + time.perf_counter() - began
+        spent = time.perf_counter() - began
+        for name in (phase, f"{phase}/{kind}")[: 1 if kind is None else 2]:
+            self._times[name] = self._times.get(name, 0.0) + spent
 
 
 def _graded(samples: Sequence[Sample], pay: Pay) -> list[tuple[Sample, float]]:

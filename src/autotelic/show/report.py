@@ -158,7 +158,7 @@ def _title(page: _Page) -> str:
 def _headline(page: _Page) -> str:
     curves, counts, result = page.curves, page.counts, page.result
     steps = int(curves.steps.max()) if len(curves.steps) else 0
-    spent = sum(float(np.nansum(row)) for row in curves.under("time").values()) / 60
+    spent = sum(float(np.nansum(row)) for name, row in curves.under("time").items() if "/" not in name) / 60
     minutes = result.get("minutes", spent)
     active = sum(counts.get("active", {}).values())
     tiles = [
@@ -321,7 +321,8 @@ def _stack(page: _Page, title: str, layers: Mapping[str, Any]) -> str:
 
 
 def _cost(page: _Page) -> str:
-    times = page.curves.under("time")
+    measured = page.curves.under("time")
+    times = {name: row for name, row in measured.items() if "/" not in name}
     if not times:
         return '<p class="soft">No time was measured yet.</p>'
     ordered = [name for name in _PHASES if name in times] + sorted(set(times) - set(_PHASES))
@@ -335,8 +336,13 @@ def _cost(page: _Page) -> str:
     )
     total = np.nansum([times[name] for name in ordered], axis=0)
     seconds = plots.lines("seconds a step", page.curves.steps, [Curve("all", "dark", total)])
-    rows = [(name, f"{totals[name]:,.1f}", f"{100 * totals[name] / whole:.1f} %") for name in ordered]
-    table = f'<div class="card"><h3>Seconds in all</h3>{_table(("phase", "seconds", "share"), rows)}</div>'
+    kinds = page.curves.kinds()
+    by_kind = {
+        name: [f"{np.nansum(row):,.1f}" if len(row := measured.get(f"{name}/{kind}", ())) else "" for kind in kinds]
+        for name in ordered
+    }
+    rows = [(name, f"{totals[name]:,.1f}", f"{100 * totals[name] / whole:.1f} %", *by_kind[name]) for name in ordered]
+    table = f'<div class="card"><h3>Seconds in all</h3>{_table(("phase", "seconds", "share", *kinds), rows)}</div>'
     return f'<div class="grid">{share}{_card("Seconds a step", "all phases", seconds, [])}{table}</div>'
 
 

@@ -24,8 +24,8 @@ WEAKENED = {
     "environment": ("inside", "os.environ.clear()", "os.environ['HOME'] = '/root'"),
     "forged result": (
         "inside",
-        "os.closerange(JOB_FD + 1",
-        "os.write = lambda _, data: len(data); os.closerange(JOB_FD + 1",
+        "closerange(JOB_FD + 1",
+        "globals().update(write=lambda _, data: len(data)); closerange(JOB_FD + 1",
     ),
 }
 # Calls taken off the deadly list must be on the other one, or they are still refused.

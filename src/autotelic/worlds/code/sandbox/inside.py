@@ -23,9 +23,11 @@ import os
 import struct
 import sys
 from _json import encode_basestring_ascii as quote
+from gc import enable as collect_garbage
+from os import closerange, dup2, read, write
 
 import confine  # pyright: ignore[reportMissingImports]  # sent along with this file
-import values  # pyright: ignore[reportMissingImports]
+from values import TooLarge, Unsupported, encode, parse, scan  # pyright: ignore[reportMissingImports]
 
 FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
@@ -52,14 +54,14 @@ ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeErro
 fork = ctypes.PyDLL(None).fork
 
 
-def send(tag, text, write=os.write, pack=LENGTH.pack):
+def send(tag, text, pack=LENGTH.pack):
     data = text.encode("ascii", "backslashreplace")
     data = pack(len(data) + 1) + tag + data
     while data:
         data = data[write(JOB_FD, data) :]
 
 
-def receive(read=os.read, size=LENGTH.size, unpack=LENGTH.unpack_from):
+def receive(read=read, size=LENGTH.size, unpack=LENGTH.unpack_from):
     """The next frame's text. The host sends one at a time, so what arrives belongs to it."""
     data = b""
     while len(data) < size or len(data) < size + unpack(data)[0]:
@@ -77,11 +79,11 @@ def remote(name, methods):
 
 def question(name, method):
     def ask(_, *args, **kwargs):
-        send(b"h", list_of(name, method, values.encode((args, kwargs))))
+        send(b"h", list_of(name, method, encode((args, kwargs))))
         said = receive()
         if said[0] == "A":
-            return values.parse(said[1:])
-        kind, message = values.scan(said[1:])
+            return parse(said[1:])
+        kind, message = scan(said[1:])
         raise ERRORS.get(kind, RuntimeError)(message)
 
     ask.__name__ = method
@@ -96,10 +98,10 @@ def list_of(*texts):
 def report(max_bytes, call, *args):
     """Calls, and sends what became of it. No method of a foreign object is called on the way."""
     try:
-        send(b"v", values.encode(call(*args), max_bytes))
-    except values.Unsupported as error:
+        send(b"v", encode(call(*args), max_bytes))
+    except Unsupported as error:
         send(b"u", str(error)[:MAX_MESSAGE])
-    except values.TooLarge as error:
+    except TooLarge as error:
         send(b"l", str(error))
     except MemoryError:
         send(b"l", "memory")
@@ -131,7 +133,7 @@ def load(program):
 
 
 def load_and_call(program, entry, given):
-    return load(program)[entry](*values.parse(given))
+    return load(program)[entry](*parse(given))
 
 
 def run_job(program, output, entry, inputs):
@@ -150,12 +152,12 @@ def run_session(program, output):
         return
     report(output, lambda: namespace.update(load(code)))
     while True:
-        entry, given = values.scan(receive()[1:])
+        entry, given = scan(receive()[1:])
         report(output, call_of_session, namespace, entry, given)
 
 
 def call_of_session(namespace, entry, given):
-    return namespace[entry](*(remote(*item) if type(item) is list else values.parse(item) for item in given))
+    return namespace[entry](*(remote(*item) if type(item) is list else parse(item) for item in given))
 
 
 def child(descriptor, cpu, memory, confine_job, default_memory):
@@ -164,13 +166,13 @@ def child(descriptor, cpu, memory, confine_job, default_memory):
         if memory != default_memory:
             limit_memory(memory)
         confine_job(cpu)
-        os.dup2(descriptor, JOB_FD, inheritable=False)
-        os.closerange(JOB_FD + 1, MAX_DESCRIPTORS)
-        os.write(JOB_FD, CONFINED)
+        dup2(descriptor, JOB_FD, inheritable=False)
+        closerange(JOB_FD + 1, MAX_DESCRIPTORS)
+        write(JOB_FD, CONFINED)
     except BaseException:
         os._exit(CANNOT_CONFINE)
-    job = values.scan(receive()[1:])
-    gc.enable()
+    job = scan(receive()[1:])
+    collect_garbage()
     (run_job if len(job) > 2 else run_session)(*job)
 
 
@@ -178,10 +180,10 @@ def warm_up():
     """Does some times what every job will do, so that its names are looked up and its memory is in place. What jobs say
     here goes to the null device."""
     program = "def f(a):\n    b = [a, 2.5, 'c']\n    for i in range(3):\n        b += [i]\n    return b, {'k': a}\n"
-    told = list_of(program)[:-1] + ',1000,"f",[' + quote(values.encode((1,))) + "]]"
+    told = list_of(program)[:-1] + ',1000,"f",[' + quote(encode((1,))) + "]]"
     data = LENGTH.pack(len(told) + 1) + b"J" + told.encode("ascii")
     for _ in range(20):
-        run_job(*values.scan(receive(read=lambda *_: data)[1:]))
+        run_job(*scan(receive(read=lambda *_: data)[1:]))
         run_job("def f(:", 1000, "f", ["null"])
 
 

@@ -135,7 +135,6 @@ class Sandbox:
         child.bound = len(job.inputs) * (limits.output + MAX_REASON)
         child.deadline = time.monotonic() + limits.wall
         child.send(frame("J", job_text(job.program, limits.output, job.entry, job.inputs)), limits.wall)
-        child.channel.setblocking(False)
         child.read()  # its first word, said long ago as a rule: one thing less to be woken for
         self._watch(child.channel, child)
 
@@ -173,8 +172,7 @@ class Sandbox:
         if child.channel.fileno() < 0:  # closed before it ended: nobody wants to know
             return
         self._unwatch(child.channel)
-        child.channel.setblocking(False)
-        while child.read() and not child.killed and readable(child.channel, 0):
+        while not child.silent and child.read() and not child.killed and readable(child.channel, 0):
             pass
         child.channel.close()
 

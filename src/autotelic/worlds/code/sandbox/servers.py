@@ -80,13 +80,23 @@ class Child:
 
     def send(self, frame: bytes, patience: float) -> None:
         """A program that asks and does not read the answers must not hold us: one that takes too long is killed."""
-        self.channel.settimeout(max(0.01, patience))
         try:
-            self.channel.sendall(frame)
+            sent = self._send_at_once(frame)
+            if sent < len(frame):
+                self.channel.settimeout(max(0.01, patience))
+                self.channel.sendall(frame[sent:])
+                self.channel.setblocking(False)
         except TimeoutError:
+            self.channel.setblocking(False)
             self.kill("wall")
         except GONE:
             pass  # a dead child's end is on its way as a notice
+
+    def _send_at_once(self, frame: bytes) -> int:
+        try:
+            return self.channel.send(frame)
+        except BlockingIOError:
+            return 0
 
     def read(self) -> bool:
         """Takes what has arrived; False at the end of the stream. One that floods us is killed."""
@@ -128,7 +138,7 @@ class Child:
         if len(frames) == wanted and not clean:
             return (self.death(),) * wanted
         told = [outcome_of(said[0], said[1:], output) for said in frames]
-        return (*told, *[self.death()] * (wanted - len(told)))
+        return (*told, *(self.death() for _ in range(wanted - len(told))))
 
     def death(self) -> Outcome:
         """The outcome of a job whose process did not end by itself with all said that was asked."""
@@ -198,6 +208,7 @@ class Server:
         born, theirs = [], []
         for _ in range(count):
             ours, other = socket.socketpair()
+            ours.setblocking(False)
             self._last_identity += 1
             born.append(Child(self, self._last_identity, ours, limits))
             theirs.append(other)
