@@ -266,23 +266,31 @@ def attend(control, confine_job, default_memory):
     """Forks and kills as told and reports the ends, until the host is gone."""
     running = {}  # pid → id
     awaited = set()  # ids of children whose end the host waits for
-    while True:
-        control.settimeout(SOON if awaited else None)
-        try:
-            message, ancillary = control.recvmsg(CONTROL_PACKET, ANCILLARY)[:2]
-            if not message:  # the host is gone, and with it the reason for any child
+    try:
+        while True:
+            message, ancillary = hear(control, SOON if awaited else None)
+            if message == b"":
                 break
-            obey(control, message, descriptors_of(ancillary), running, awaited, confine_job, default_memory)
-        except TimeoutError:
-            pass
-        except ConnectionResetError:
-            break
-        try:
+            if message is not None:
+                obey(control, message, descriptors_of(ancillary), running, awaited, confine_job, default_memory)
             reap(control, running, awaited)
-        except BrokenPipeError:
-            break
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the host is gone, and with it the reason for any child
     for pid in running:
         os.kill(pid, _signal.SIGKILL)
+
+
+def hear(control, seconds):
+    """The next message, None if there is none in time."""
+    if seconds is None:
+        return control.recvmsg(CONTROL_PACKET, ANCILLARY)[:2]
+    control.settimeout(seconds)
+    try:
+        return control.recvmsg(CONTROL_PACKET, ANCILLARY)[:2]
+    except TimeoutError:
+        return None, ()
+    finally:
+        control.settimeout(None)  # an answer may take its time
 
 
 def descriptors_of(ancillary):
