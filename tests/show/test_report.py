@@ -97,6 +97,8 @@ def test_the_report_shows_headline_curves_sample_and_configuration(make_run):
 def test_the_report_shows_where_time_went_by_kind(make_run):
     said = " ".join(read(write_report(make_run(12))).said.split())
     assert "phase seconds share deduction abduction induction" in said
+    judge = said[said.index("phase seconds share") :].partition(" judge ")[2].split()
+    assert judge[3:6] == ["2.4", "2.4", "2.4"]  # 12 steps of 0.2 seconds
 
 
 def test_the_sample_holds_tasks_with_their_answers_and_rejections_of_every_kind(make_run):

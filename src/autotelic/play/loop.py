@@ -180,20 +180,21 @@ class Loop:
     def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
         """Proposals of each kind in turn; `kinds` names the kind of each and has equal ones together."""
         rng = seeds.generator(self.seed, "references", step, turn)
-        requests = [self._request(kind, rng) for kind in kinds]
+        requests: list[Request] = []
         samples: list[Sample] = []
         results: list[Task | Rejection] = []
-        for kind, group in groupby(requests, lambda request: request.kind):
-            asked = list(group)
+        for kind, group in groupby(kinds):
             with self._timed("propose", kind):
+                asked = [self._request(kind, rng) for _ in group]
                 said = self.proposer.propose(asked, seeds.generator(self.seed, "propose", step, turn, kind))
             with self._timed("admit", kind):
                 proposals = [
                     Proposal(kind, sample.text, request.base) for request, sample in zip(asked, said, strict=True)
                 ]
-                results += self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn, kind))
+                admitted = self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn, kind))
+                results += self._without_duplicates(admitted)
+            requests += asked
             samples += said
-        results = self._without_duplicates(results)
         self.became.update(
             f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
         )
@@ -234,6 +235,8 @@ class Loop:
             new = proposed.tasks(kind)
             missing = self.config.batch - len(new)
             chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
+            if not chosen:
+                continue
             with self._timed("attempt", kind):
                 said = self.solver.attempt(chosen, n, seeds.generator(self.seed, "attempt", step, kind))
             with self._timed("judge", kind):
@@ -360,7 +363,7 @@ class Loop:
         began = time.perf_counter()
         yield
         spent = time.perf_counter() - began
-        for name in (phase, f"{phase}/{kind}")[: 1 if kind is None else 2]:
+        for name in [phase] if kind is None else [phase, f"{phase}/{kind}"]:
             self._times[name] = self._times.get(name, 0.0) + spent
 
 

@@ -25,6 +25,17 @@ QUESTION = struct.pack('=I', len(QUESTION)) + QUESTION
 """
 
 
+def test_a_program_that_dies_while_its_question_is_answered_is_reported(pool: Sandbox) -> None:
+    program = "import signal\ndef f(arm):\n    signal.setitimer(signal.ITIMER_REAL, 0.05)\n    return arm.look()"
+
+    def answer(*_: Any) -> int:
+        time.sleep(0.2)
+        return pool.run([Job("def f():\n    return 1", (values.encode(()),), server=0)])[0][0].value
+
+    with pool.open(program) as session:
+        assert session.call("f", ARM, answer=answer) == Outcome("crash", detail="SIGALRM")
+
+
 @pytest.fixture
 def opened(pool: Sandbox, healthy: Callable[[Sandbox], None]) -> Iterator[Callable[..., Session]]:
     sessions: list[Session] = []

@@ -33,27 +33,31 @@ if sys.argv[1] == "-":
 else:
     control = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     control.connect(sys.argv[1])
-compiled, told = posix.pipe()
-if posix.fork() == 0:
-    hello = {}
-    exec(control.recv(1 << 20) or "raise SystemExit", hello)  # the host may be gone already
-    code = [(name, compile(source, f"<{name}>", "exec")) for name, source in hello["sources"].items()]
-    data = marshal.dumps((code, hello["settings"]))
-    while data:
-        data = data[posix.write(told, data) :]
-    posix._exit(0)
-posix.close(told)
-data = b""
-while more := posix.read(compiled, 1 << 20):
-    data += more
-posix.close(compiled)
-posix.wait()
-if not data:
-    raise SystemExit
-code, settings = marshal.loads(data)
-modules = {name: type(sys)(name) for name, _ in code}
-sys.modules.update(modules)
 try:
+    compiled, told = posix.pipe()
+    if posix.fork() == 0:
+        try:
+            hello = {}
+            exec(control.recv(1 << 20) or "raise SystemExit", hello)  # the host may be gone already
+            code = [(name, compile(source, f"<{name}>", "exec")) for name, source in hello["sources"].items()]
+            data = marshal.dumps((code, hello["settings"]))
+            while data:
+                data = data[posix.write(told, data) :]
+        except Exception as error:
+            control.send(f"{type(error).__name__}: {error}".encode()[:1000])
+        finally:
+            posix._exit(0)
+    posix.close(told)
+    data = b""
+    while more := posix.read(compiled, 1 << 20):
+        data += more
+    posix.close(compiled)
+    posix.wait()
+    if not data:
+        raise SystemExit
+    code, settings = marshal.loads(data)
+    modules = {name: type(sys)(name) for name, _ in code}
+    sys.modules.update(modules)
     for name, body in code:
         exec(body, modules[name].__dict__)
     for name in modules:

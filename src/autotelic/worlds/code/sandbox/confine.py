@@ -3,9 +3,9 @@
 The server enters one Landlock layer at start-up: it may read the interpreter's own files and nothing else, and write
 nowhere. Each job then enters a layer of its own (so that jobs cannot signal one another or the server). System calls
 pass two seccomp filters, the stricter answer counts: the server's, which its jobs inherit, and a short one of each
-job's own for the few calls that only the server may make. They allow a short list, answer EPERM to what they do not
-know, and end the process at calls that no honest program makes; the kernel reports that as SIGSYS, so that a forbidden
-call is a fact and not a text.
+job's own for the few calls that only the server may make or that name a process. They allow a short list, answer
+EPERM to what they do not know, and end the process at calls that no honest program makes; the kernel reports that as
+SIGSYS, so that a forbidden call is a fact and not a text.
 
 This file is also sent into the sandbox, so it imports the standard library only.
 """
@@ -58,10 +58,10 @@ _BY_ARGUMENT = """
 clock_getres:229:114 clock_gettime:228:113 clock_nanosleep:230:115 fcntl:72:25 getpgid:121:155 getsid:124:156
 ioctl:16:29 kill:62:129 prlimit64:302:261 tgkill:234:131
 """
-# What the server itself does; its jobs may not, or only with certain arguments. Beside these, calls whose right
-# argument is the job's own pid: only the job's filter knows it.
-_SERVERS_OWN = """
-clone:56:220 getpgid:121:155 getsid:124:156 ioctl:16:29 kill:62:129 landlock_restrict_self:446:446
+# What the server itself does and its jobs may not, and what is decided by the job's own pid: the server's filter lets
+# these pass, each job's own filter decides.
+_DECIDED_IN_JOBS = """
+clone:56:220 fork:57: getpgid:121:155 getsid:124:156 ioctl:16:29 kill:62:129 landlock_restrict_self:446:446
 prlimit64:302:261 recvmsg:47:212 seccomp:317:277 sendto:44:206 tgkill:234:131 wait4:61:260
 """
 
@@ -72,7 +72,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; argument i stands at 16 + 8 i
 _FCNTL_SAFE = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_DUPFD_CLOEXEC: not F_SETOWN
 _CLOCKS = (0, 1, 2, 3, 4, 5, 6, 7, 11)  # those that all share; others are other processes' clocks
-_OWN_PID = 0x5EED1D00  # stands for the job's own pid until `Confinement.enter` knows it
+_OWN_PID = 0x5EED1D00  # stands for the job's own pid until `confine_job` knows it
 
 # Landlock: file rights by the ABI version that brought them, lowest first; all are handled, few are granted
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
@@ -191,7 +191,7 @@ def filter_programs():
         "clock_nanosleep": _argument_is(0, _CLOCKS, _EPERM),
     }
     leaves |= {number: special[name] for number, name in _numbers(_BY_ARGUMENT, column).items()}
-    own = _numbers(_SERVERS_OWN, column)
+    own = _numbers(_DECIDED_IN_JOBS, column)
     check_arch = [_instruction(_LOAD, 0, 0, _ARCH), _instruction(_JUMP_EQUAL, 1, 0, arch), *_return(_KILL)]
     load_number = _instruction(_LOAD, 0, 0, _NUMBER)
     server = _starts(leaves | {number: _return(_ALLOW) for number in own}, _return(_EPERM))

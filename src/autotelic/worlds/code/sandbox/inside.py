@@ -32,9 +32,9 @@ from values import TooLarge, Unsupported, encode, parse, scan  # pyright: ignore
 FORK = struct.Struct("=III")
 NOTICE = struct.Struct("=IiI")
 LENGTH = struct.Struct("=I")
-CONTROL_PACKET = 4096
+CONTROL_PACKET = 8192  # as long as the ids of all that can run at once
 GARBAGE = 20_000  # new objects before a job's garbage is looked for: most end without
-SOON = 0.0005  # seconds until an end that the host waits for is looked for again
+SOON = 0.001  # seconds until an end that the host waits for is looked for again
 ANCILLARY = 512  # bytes of descriptors that one control packet may carry
 JOB_FD = 3
 CONFINED = b"\x01"  # a child's first word
@@ -51,7 +51,8 @@ ERRORS = {error.__name__: error for error in (ValueError, TypeError, RuntimeErro
 # The C library's fork, with the interpreter's lock held: os.fork would also run what modules ask to be run in every
 # child (random seeds itself anew, threading rebuilds its tables), which touches pages and undoes `random.seed`. It is
 # safe because the server has one thread.
-fork = ctypes.PyDLL(None).fork
+libc = ctypes.PyDLL(None)
+fork = libc.fork
 
 
 def send(tag, text, pack=LENGTH.pack):
@@ -258,7 +259,8 @@ def prepare(settings):
     gc.freeze()
     gc.disable()
     gc.set_threshold(GARBAGE)
-    ctypes.PyDLL(None).malloc_trim(0)
+    if hasattr(libc, "malloc_trim"):  # glibc's own
+        libc.malloc_trim(0)
     return confine_job
 
 

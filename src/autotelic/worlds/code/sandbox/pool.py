@@ -24,6 +24,7 @@ from autotelic.worlds.code.sandbox.servers import Child, Server, frame, readable
 from autotelic.worlds.code.sandbox.session import Session
 
 _MAX_ENDING = 32  # children that have said all and whose end is not yet reported
+_QUIET = 0.002  # seconds without news after which such ends are asked for
 
 
 class Sandbox:
@@ -40,7 +41,7 @@ class Sandbox:
         self.servers = self.config.servers
         self.lanes = self.config.lanes or 2 * len(os.sched_getaffinity(0))
         self.replaced = 0  # servers that died and were started anew
-        self._replacing = False
+        self._replacing: int | None = None  # index of the server that is being started anew
         self._poll = select.epoll()
         self._sockets: dict[int, Server | Child] = {}  # by descriptor: what the poll watches
         self._servers: list[Server] = []
@@ -72,9 +73,7 @@ class Sandbox:
                 busy = sum(not child.silent for child in running)
                 while waiting and busy < self.lanes and len(running) < self.lanes + _MAX_ENDING:
                     index = waiting.popleft()
-                    child = self._servers[self._server_of(jobs[index])].take(self.config.ahead)
-                    running[child] = index  # before it is given its job: an interrupt must find it
-                    self._give(child, jobs[index])
+                    self._give(jobs[index], index, running)
                     busy += 1
                 if not busy or len(running) >= self.lanes + _MAX_ENDING:
                     self._await_ends(running)
@@ -97,7 +96,7 @@ class Sandbox:
         return Session(self, self._servers[server % self.servers], program, limits or self.config.limits)
 
     def tidy(self) -> None:
-        """Hears what servers have to say without waiting: one that is never heard stops."""
+        """Hears what servers have to say without waiting, and starts those that have died anew."""
         if self._servers:
             self.attend(())
 
@@ -130,19 +129,32 @@ class Sandbox:
         chosen = zlib.crc32(job.program.encode(errors="replace")) if job.server is None else job.server
         return chosen % self.servers
 
-    def _give(self, child: Child, job: Job) -> None:
-        limits = self.config.limits
-        child.bound = len(job.inputs) * (limits.output + MAX_REASON)
-        child.deadline = time.monotonic() + limits.wall
-        child.send(frame("J", job_text(job.program, limits.output, job.entry, job.inputs)), limits.wall)
-        child.read()  # its first word, said long ago as a rule: one thing less to be woken for
-        self._watch(child.channel, child)
+    def _give(self, job: Job, index: int, running: dict[Child, int]) -> None:
+        """Gives a job to a child that waits. One that died waiting never saw the job, so the next takes it; should all
+        that were forked ahead have died, the last one's end is the job's."""
+        limits, ahead = self.config.limits, self.config.ahead
+        told = frame("J", job_text(job.program, limits.output, job.entry, job.inputs))
+        for left in range(ahead, -1, -1):
+            child = self._servers[self._server_of(job)].take(ahead)
+            running[child] = index  # before it is given its job: an interrupt must find it
+            child.bound = len(job.inputs) * (limits.output + MAX_REASON)
+            child.deadline = time.monotonic() + limits.wall
+            given = child.send(told, limits.wall)
+            child.read()  # its first word, said long ago as a rule: one thing less to be woken for
+            if given or not child.confined or not left:
+                return self._watch(child.channel, child)
+            del running[child]
+        return None
 
     def attend(self, running: Collection[Child]) -> None:
         """Waits until something happens, takes leave of children that have ended, kills what is past its deadline."""
-        pause = min((child.deadline for child in running), default=0.0) - time.monotonic()
+        pause = max(0.0, min((child.deadline for child in running), default=0.0) - time.monotonic())
+        ending = any(child.silent and not child.awaited for child in running)
+        events = self._poll.poll(min(pause, _QUIET if ending else 1.0))
+        if ending and not events:
+            self._await_ends(running)
         ended: list[Child] = []
-        for descriptor, _ in self._poll.poll(min(max(0.0, pause), 1.0)):
+        for descriptor, _ in events:
             watched = self._sockets.get(descriptor)
             if isinstance(watched, Server):
                 ended += watched.notices()
@@ -158,12 +170,13 @@ class Sandbox:
                     child.kill("wall")
         for child in ended:
             self._leave(child)
-        for server in {child.server for child in ended if not child.server.alive}:
-            self._replace(server)
+        for server in self._servers.copy():
+            if not server.alive:
+                self._replace(server)
 
     def _await_ends(self, running: Collection[Child]) -> None:
         """Asks for the news of children that are only ending. It comes by itself with every order to their server, so
-        this is for when there is no more to order."""
+        this is for when there is little to order."""
         for server in self._servers:
             server.await_ends([child for child in running if child.silent and child.server is server])
 
@@ -177,17 +190,19 @@ class Sandbox:
         child.channel.close()
 
     def _replace(self, dead: Server) -> None:
+        if self._replacing == dead.index:  # the new one has not survived its first job: neither would the next
+            raise UserError(f"sandbox: a new server of backend {self.config.backend} dies at once: {dead.last_words}")
+        if self._replacing is not None:
+            return  # its turn comes when the other is in place
         self._unwatch(dead.control)
         dead.control.close()
-        if self._replacing:  # the new one has not survived its first job: neither would the next
-            raise UserError(f"sandbox: a new server of backend {self.config.backend} dies at once: {dead.last_words}")
         self.replaced += 1
-        self._replacing = True
+        self._replacing = dead.index
         try:
             self._servers[dead.index] = Server(self.config, dead.index)
             self._welcome(self._servers[dead.index])
         finally:
-            self._replacing = False
+            self._replacing = None
 
     def _watch(self, watched: socket.socket, owner: Server | Child) -> None:
         self._poll.register(watched, select.EPOLLIN)

@@ -78,25 +78,26 @@ class Child:
         self.status: int | None = None  # wait status, once it has ended
         self.used = 0  # milliseconds of processor time
 
-    def send(self, frame: bytes, patience: float) -> None:
-        """A program that asks and does not read the answers must not hold us: one that takes too long is killed."""
+    def send(self, frame: bytes, patience: float) -> bool:
+        """Whether there was anybody to send to. A program that asks and does not read the answers must not hold us: one
+        that takes too long is killed."""
         try:
-            sent = self._send_at_once(frame)
-            if sent < len(frame):
-                self.channel.settimeout(max(0.01, patience))
-                self.channel.sendall(frame[sent:])
-                self.channel.setblocking(False)
-        except TimeoutError:
-            self.channel.setblocking(False)
-            self.kill("wall")
-        except GONE:
-            pass  # a dead child's end is on its way as a notice
-
-    def _send_at_once(self, frame: bytes) -> int:
-        try:
-            return self.channel.send(frame)
+            sent = self.channel.send(frame)
         except BlockingIOError:
-            return 0
+            sent = 0
+        except GONE:
+            return False
+        if sent < len(frame):
+            self.channel.settimeout(max(0.01, patience))
+            try:
+                self.channel.sendall(frame[sent:])
+            except TimeoutError:
+                self.kill("wall")
+            except GONE:
+                return False
+            finally:
+                self.channel.setblocking(False)
+        return True
 
     def read(self) -> bool:
         """Takes what has arrived; False at the end of the stream. One that floods us is killed."""
@@ -205,7 +206,7 @@ class Server:
             workers.stop(self.process)  # the end of its control socket is read as its death
 
     def fork(self, count: int, limits: Limits) -> list[Child]:
-        """Asks for children in one packet; each gets a socket that no other process holds."""
+        """Asks for children in one packet; each gets a socket that no other process holds once it has a job."""
         born, theirs = [], []
         for _ in range(count):
             ours, other = socket.socketpair()
@@ -229,7 +230,7 @@ class Server:
             self.order(b"W" + b"".join(IDENTITY.pack(child.identity) for child in asked))
 
     def take(self, ahead: int) -> Child:
-        """A child that waits for a job. More are ordered, several at a time, before the last of them is given away."""
+        """A child that waits for a job. More are ordered, several at a time, when half of them are given away."""
         while self.ready and self.ready[0].status is not None:  # died waiting
             self.ready.popleft()
         if len(self.ready) <= ahead // 2:
@@ -251,6 +252,8 @@ class Server:
             for identity, status, used in NOTICE.iter_unpack(packet):
                 child = self.children.pop(identity)
                 child.status, child.used = status, used
+                if child.killed == "wall" and os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+                    child.killed = ""  # it had ended by itself: our order came too late
                 ended.append(child)
         return ended
 

@@ -37,8 +37,12 @@ class Session:
         self._child = server.fork(1, limits)[0]
         self._child.bound = limits.output + MAX_REASON
         self._remotes: set[tuple[str, str]] = set()  # what the program may ask: remote, method
-        self._child.send(frame("J", job_text(program, limits.output)), limits.wall)
-        self.loaded = self._converse(None)  # what became of loading the program: ok, syntax, exception, …
+        try:
+            self._child.send(frame("J", job_text(program, limits.output)), limits.wall)
+            self.loaded = self._converse(None)  # what became of loading the program: ok, syntax, exception, …
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Session:
         return self
@@ -88,7 +92,8 @@ class Session:
             except BaseException:
                 self.close()  # the program would take the next call for its answer
                 raise
-            self._child.send(reply, self._patience)
+            if self._child.status is None:  # `answer` may have used the sandbox, which heard of the program's end
+                self._child.send(reply, self._patience)
 
     def _question(self, text: str) -> tuple[str, str, tuple, dict]:
         """What the program asks of one of the remotes it was given; anything else is Malformed or of a wrong type."""
