@@ -158,7 +158,7 @@ class Child:
         if number == signal.SIGSYS:
             return Outcome("forbidden", detail="syscall")
         # Both can be had without using the time. The kernel counts ticks for the limit and exact time for us, which on
-        # a busy machine differ by a third.
+        # a busy machine differ by a quarter and more.
         if number in (signal.SIGXCPU, signal.SIGKILL) and self.used >= 500 * self.cpu:
             return Outcome("limit", detail="cpu")
         if number == signal.SIGXFSZ:
