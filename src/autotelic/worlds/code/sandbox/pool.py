@@ -142,9 +142,9 @@ class Sandbox:
             given = child.send(told, limits.wall)
             child.read()  # its first word, said long ago as a rule: one thing less to be woken for
             if given or not child.confined or not left:
-                return self._watch(child.channel, child)
+                self._watch(child.channel, child)
+                return
             del running[child]
-        return None
 
     def attend(self, running: Collection[Child]) -> None:
         """Waits until something happens, takes leave of children that have ended, kills what is past its deadline."""
