@@ -1,0 +1,115 @@
+"""Language models: batched sampling with log-probabilities, scoring with gradient, saving and loading.
+
+A mind knows prompts and what it wrote after them, nothing of tasks. Players ask it, a learner (minds/learner.py) changes
+it. To add one, subclass `Mind` and name it in the entry point group `autotelic.minds`: it is then a player as well.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from autotelic.errors import UserError
+from autotelic.minds.config import LearnerConfig
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What a mind wrote after one prompt. Minds that do not learn leave the arrays empty."""
+
+    text: str
+    prompt: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))  # token ids
+    tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))  # with the end token, if it was reached
+    log_probs: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))  # of each token when it was sampled
+    finished: bool = True  # False if the bound on tokens cut it
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a mind, as it is now, says of generations. All are [batch, longest answer]; the rest of a row is padding."""
+
+    log_probs: torch.Tensor  # of each token, at the temperature of sampling
+    entropy: torch.Tensor  # of the distribution each token was drawn from, in nats
+    hidden: torch.Tensor  # [batch, longest answer, width]: what each token was predicted from
+    mask: torch.Tensor  # bool: True for tokens of the answer
+
+
+@dataclass
+class MindConfig:
+    """What every mind can be told. A mind adds its own fields."""
+
+    temperature: float = 1.0  # of sampling, and of the distribution that is learned
+    max_tokens: int = 512  # of one answer or proposal
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise UserError(f"temperature is {self.temperature}; it must be above 0 (evaluation can be greedy)")
+        if self.max_tokens < 1:
+            raise UserError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+
+
+class Mind(ABC):
+    """A language model. Everything random comes from the generator it is given."""
+
+    name: ClassVar[str]
+    Config: ClassVar[type[MindConfig]]
+    brief: ClassVar[bool] = False  # asked in a kind's brief wording, a few tokens, instead of its full one
+    learns: ClassVar[bool] = True
+    exact: ClassVar[bool] = True  # whether equal seeds give equal texts; False where a server decides
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @abstractmethod
+    def sample(
+        self,
+        prompts: Sequence[str],
+        n: int,
+        rng: np.random.Generator,
+        *,
+        greedy: bool = False,
+        max_tokens: int | None = None,
+    ) -> list[Generation]:
+        """n generations a prompt, prompt by prompt. Greedy ones are the likeliest token each time; n is then 1."""
+
+    # What only minds that learn have
+
+    @property
+    def width(self) -> int:
+        """Of `Scores.hidden`."""
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The weights that learning changes."""
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def score(self, generations: Sequence[Generation]) -> Scores:
+        """The log-probabilities of what was written, with gradient."""
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def base_log_probs(self, generations: Sequence[Generation]) -> torch.Tensor:
+        """What `score` said before anything was learned: [batch, longest answer], without gradient."""
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def pieces(self, generations: Sequence[Generation]) -> Iterable[list[int]]:
+        """Positions, cut into parts that are scored at once: small enough for memory, alike enough to waste little."""
+        raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def state(self) -> dict[str, Any]:
+        """The weights that learning changes, by name."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
+
+    def close(self) -> None:  # noqa: B027 - a mind that holds nothing has nothing to give back
+        """Gives back what the mind holds: connections, memory."""

@@ -1,0 +1,53 @@
+"""How minds learn: the settings of the learner, in a module of their own so that reading them needs no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotelic.errors import UserError
+
+ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "ppo")
+AGGREGATES = ("default", "token", "sequence", "constant")
+
+
+@dataclass
+class LearnerConfig:
+    """How weights change. `estimator` names what a reward is compared with."""
+
+    enabled: bool = True  # False: play on, change nothing
+    estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo or ppo
+    aggregate: str = "default"  # how tokens become a loss: token, sequence or constant; default is the estimator's own
+    lr: float = 1e-6
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    grad_clip: float = 1.0  # norm of the gradient of one update; 0 switches it off
+    minibatch: int = 128  # samples an update
+    epochs: int = 1  # passes over a step's samples
+    clip_low: float = 0.2  # the ratio stays above 1 - clip_low where that would lower the loss
+    clip_high: float = 0.2  # and below 1 + clip_high
+    kl: float = 0.0  # weight of the divergence from the base weights
+    entropy: float = 0.001  # weight of the entropy bonus
+    entropy_floor: float = 0.0  # nats a token; below it entropy is pushed up by entropy_push
+    entropy_push: float = 0.1
+    rescore: bool = True  # old log-probabilities from the scorer, not the sampler, where an update is not the first
+    importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
+    gamma: float = 1.0  # ppo: discount a token
+    gae_lambda: float = 1.0  # ppo
+    value_lr: float = 1e-4  # ppo: of the value head
+    value_clip: float = 0.0  # ppo: how far a value may move in one step's updates; 0 switches it off
+
+    def __post_init__(self) -> None:
+        if self.estimator not in ESTIMATORS:
+            raise UserError(f"estimator is {self.estimator!r}; known are {', '.join(ESTIMATORS)}")
+        if self.aggregate not in AGGREGATES:
+            raise UserError(f"aggregate is {self.aggregate!r}; known are {', '.join(AGGREGATES)}")
+        for name, least in {"minibatch": 1, "epochs": 1}.items():
+            if getattr(self, name) < least:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        nonnegative = ("lr", "weight_decay", "grad_clip", "clip_low", "clip_high", "kl", "entropy", "entropy_floor")
+        for name in (*nonnegative, "entropy_push", "importance_cap", "value_lr", "value_clip"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        for name in ("gamma", "gae_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be 0 to 1")
