@@ -5,20 +5,23 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from autotelic.cli import play, session
-from autotelic.cli.arguments import add_json, figure, pairs, print_json, print_table, whole
+from autotelic.cli.arguments import add_json, pairs, print_json, print_table, whole
 from autotelic.errors import UserError
+from autotelic.play import evaluation
 from autotelic.runs.directory import Run
 from autotelic.runs.files import write_atomic
-from autotelic.worlds.base import Task
+from autotelic.runs.progress import Display
 
 EPILOG = """\
-suite=FILE.jsonl   your own tasks, one JSON object a line (default: the world's held-out suite)
+suite=NAME         one of the world's own suites (code: humaneval, codeio); default: its held-out suite
+suite=FILE.jsonl   your own tasks, one JSON object a line
 episodes=N         tasks attempted, spread evenly over the suite (default: all)
+samples=N          beside the greedy attempt, N sampled ones a task, for pass@k (default: none)
 """
 
 
@@ -29,37 +32,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    given = pairs(arguments.overrides, ("suite", "episodes"))
+    given = pairs(arguments.overrides, ("suite", "episodes", "samples"))
     episodes = whole("episodes", given["episodes"], least=1) if "episodes" in given else None
-    file = Path(given["suite"]) if "suite" in given else None
-    if file is not None and not file.is_file():
-        raise UserError(f"suite={file}: no such file")
+    samples = whole("samples", given["samples"], least=1) if "samples" in given else 0
+    suite = given.get("suite")
+    if suite is not None and Path(suite).suffix and not Path(suite).is_file():
+        raise UserError(f"suite={suite}: no such file")
     with Run.open(arguments.run, readonly=True) as directory:
         config = play.restore(directory)
         with session.open_to_look(directory, config) as loop:
-            tasks = thinned(loop.world.load_suite(file) if file else loop.world.suite, episodes)
+            found = loop.world.load_suite(suite) if suite is not None else loop.world.suite
+            tasks = evaluation.spread(found, episodes)
             if not tasks:
-                raise UserError(f"{file or config.world.name}: no held-out tasks to measure on; give suite=FILE.jsonl")
-            kinds = loop.evaluate(tasks)
-            report = {"run": str(directory.path), "step": loop.step, "suite": str(file or "held out"), "kinds": kinds}
+                raise UserError(f"{suite or config.world.name}: no held-out tasks to measure on; give suite=FILE.jsonl")
+            attempts = len(tasks) * (1 + samples)
+            with Display("eval", attempts, unit="attempts") as display:
+                kinds = loop.evaluate(tasks, samples, display.update)
+            report = {"run": str(directory.path), "step": loop.step, "suite": suite or "held out", "kinds": kinds}
         now = datetime.datetime.now(datetime.UTC)
         path = directory.directory("eval") / f"step_{report['step']:06d}_{now:%Y%m%dT%H%M%S%f}.json"
         write_atomic(path, json.dumps(report, indent=1, allow_nan=False) + "\n")
     if arguments.json:
         print_json(report)
     else:
-        rows = [(kind, figure(row["accuracy"]), figure(row["n"]), _by_depth(row)) for kind, row in kinds.items()]
-        print_table("", ("kind", "accuracy", "tasks", "by depth"), rows)
+        passes = [f"pass@{k}" for k in evaluation.ks(samples)]
+        print_table("", ("kind", "tasks", "accuracy", *passes), list(_lines(kinds)))
         print(f"written to {path}")
     return 0
 
 
-def thinned(tasks: Sequence[Task], wanted: int | None) -> list[Task]:
-    """So many of the tasks, spread evenly over the suite, which is ordered by kind and depth."""
-    if wanted is None or wanted >= len(tasks):
-        return list(tasks)
-    return [tasks[index * len(tasks) // wanted] for index in range(wanted)]
+def _lines(kinds: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """A line a kind, and below it one for each depth."""
+    for kind, row in kinds.items():
+        parts = {kind: row, **{f"  depth {depth}": part for depth, part in row["depth"].items()}}
+        for label, part in parts.items():
+            yield (label, str(part["n"]), _share(part["accuracy"]), *map(_share, part.get("pass", {}).values()))
 
 
-def _by_depth(row: Mapping[str, Any]) -> str:
-    return "  ".join(f"{depth}: {figure(share)}" for depth, share in (row.get("depth") or {}).items())
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"

@@ -17,9 +17,10 @@ from itertools import groupby
 from typing import Any
 
 from autotelic.errors import UserError
-from autotelic.play import measures, rewards
+from autotelic.play import evaluation, measures, rewards
 from autotelic.play.active import STRATEGIES
 from autotelic.play.archive import Archive
+from autotelic.play.evaluation import Progress, Row
 from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.player import Metrics, Player, Sample
 from autotelic.play.rewards import RewardConfig
@@ -132,12 +133,9 @@ class Loop:
             self.save_checkpoint()
         return figures
 
-    def evaluate(self, suite: Sequence[Task]) -> dict[str, dict[str, Any]]:
-        """Accuracy on held-out tasks, one attempt each: by kind, and within a kind by depth where tasks say it."""
-        samples = self.solver.attempt(suite, 1, seeds.generator(self.seed, "evaluate"))
-        pairs = [(task, Answer(sample.text, sample.claim)) for task, sample in zip(suite, samples, strict=True)]
-        verdicts = self.world.judge(pairs, seeds.derive(self.seed, "evaluate"))
-        return measures.accuracy(suite, verdicts)
+    def evaluate(self, suite: Sequence[Task], samples: int = 0, progress: Progress | None = None) -> dict[str, Row]:
+        """The solver's accuracy on held-out tasks, by kind and depth; see `evaluation.evaluate`."""
+        return evaluation.evaluate(self.world, self.solver, suite, self.seed, samples=samples, progress=progress)
 
     # The parts of a step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autotelic.play import rewards
 from autotelic.play.player import Sample
@@ -106,26 +106,6 @@ def _attempts(prefix: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
     figures[f"{prefix}/evidence_share"] = len(evidence) / len(verdicts)
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     return figures | {f"{prefix}/outcome/{outcome}": float(count) for outcome, count in sorted(outcomes.items())}
-
-
-def accuracy(tasks: Sequence[Task], verdicts: Sequence[Verdict]) -> dict[str, dict[str, Any]]:
-    """Share solved: by kind, and by the feature `depth` within each. A time limit is a failure."""
-    solved: dict[str, list[bool]] = defaultdict(list)
-    by_depth: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for task, verdict in zip(tasks, verdicts, strict=True):
-        solved[task.kind].append(verdict.solved)
-        if "depth" in task.features:
-            by_depth[task.kind][f"{task.features['depth']:g}"].append(verdict.solved)
-    return {
-        kind: {
-            "accuracy": fmean(hits),
-            "n": len(hits),
-            "depth": {
-                depth: fmean(part) for depth, part in sorted(by_depth[kind].items(), key=lambda item: float(item[0]))
-            },
-        }
-        for kind, hits in solved.items()
-    }
 
 
 def _mean(name: str, values: Iterable[float]) -> dict[str, float]:

@@ -41,8 +41,9 @@ class Player(ABC):
         """One proposal a request."""
 
     @abstractmethod
-    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
-        """n answers a task."""
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
+        """n answers a task. Greedy ones are the player's best guess instead of a sample, where it knows the difference;
+        n is then 1."""
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""

@@ -37,7 +37,7 @@ class GrammarPlayer(Player):
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         return [Sample("propose", request.kind, self._proposal(request, rng)) for request in requests]
 
-    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
         return [
             Sample("solve", task.kind, answer_text(self._guess(task, rng)), task=task.id)
             for task in tasks

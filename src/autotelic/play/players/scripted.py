@@ -48,7 +48,7 @@ class ScriptedPlayer(Player):
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         return [Sample("propose", request.kind, self._proposal(request, rng)) for request in requests]
 
-    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator) -> list[Sample]:
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
         return [Sample("solve", task.kind, self._answer(task, rng), task=task.id) for task in tasks for _ in range(n)]
 
     def state(self) -> dict[str, Any]:
