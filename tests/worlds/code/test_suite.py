@@ -1,9 +1,7 @@
-"""The standard suite's promises, its cache, and a user's own tasks."""
+"""The standard suite's promises and its cache."""
 
 import itertools
-import json
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,62 +191,3 @@ def test_the_cache_gives_the_same_suite_and_a_damaged_one_is_made_again(world, c
     path.write_text(whole[: len(whole) // 2])
     assert suite.standard_suite(world) == first
     assert path.read_text() == whole
-
-
-GOOD = [
-    {"kind": "deduction", "program": "def f(a, b):\n    return a + b", "input": "1, 2", "output": "3"},
-    {"kind": "abduction", "program": "def f(a):\n    return a[::-1]", "input": "'ab'", "output": "'ba'"},
-    {"kind": "induction", "pairs": [["1", "2"], ["2", "4"], ["3", "6"], ["4", "8"]], "message": "doubles"},
-]
-
-
-def write(path, rows):
-    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows) + "\n")
-    return path
-
-
-def test_a_users_tasks_are_read_in_order_and_judged(world, tmp_path):
-    tasks = world.load_suite(write(tmp_path / "own.jsonl", [GOOD[0], "", GOOD[2], GOOD[1]]))
-    assert [task.kind for task in tasks] == ["deduction", "induction", "abduction"]
-    bodies = ["3", "def f(x):\n    return x * 2", "'ab'"]
-    pairs = [(task, Answer(answer_text(body))) for task, body in zip(tasks, bodies, strict=True)]
-    assert all(verdict.solved for verdict in world.judge(pairs, 1))
-
-
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[1]", "not a JSON object"),
-        ({"kind": "riddle"}, "riddle"),
-        ({**GOOD[0], "output": "4"}, "gives 3"),
-        ({**GOOD[0], "output": 3}, "output"),
-        ({**GOOD[0], "input": "1 +"}, "literal"),
-        ({**GOOD[0], "program": "def f(a:"}, "syntax"),
-        ({**GOOD[0], "program": "def f(a, b):\n    return 1 / 0"}, "exception"),
-        ({"kind": "deduction", "program": "def f(a):\n    return a"}, "input"),
-        ({"kind": "induction", "pairs": [["1", "2"]]}, "pairs"),
-        ({"kind": "induction", "pairs": [["1", "2"], ["1", "2"]]}, "repeated"),
-        ({"kind": "induction", "pairs": [["1", "2"], ["2", 3]]}, "output"),
-    ],
-)
-def test_a_bad_line_is_named(world, tmp_path, row, says):
-    path = write(tmp_path / "own.jsonl", [GOOD[0], row])
-    with pytest.raises(UserError, match=says) as error:
-        world.load_suite(path)
-    assert "own.jsonl:2:" in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_a_missing_or_empty_file_is_one_line(world, tmp_path):
-    for path in (tmp_path / "none.jsonl", write(tmp_path / "empty.jsonl", [""])):
-        with pytest.raises(UserError, match=path.name):
-            world.load_suite(path)
-
-
-def test_the_documented_lines_are_a_suite(world, tmp_path):
-    page = (Path(__file__).parents[3] / "docs" / "kinds.md").read_text()
-    lines = page.split("```jsonl\n")[1].split("```")[0]
-    tasks = world.load_suite(write(tmp_path / "docs.jsonl", lines.splitlines()))
-    assert [task.kind for task in tasks] == ["deduction", "abduction", "induction"]

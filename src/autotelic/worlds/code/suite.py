@@ -1,6 +1,6 @@
-"""Held-out tasks: a fixed suite of the small language, and a reader for a user's own.
+"""The held-out tasks of a run: a fixed suite of the small language.
 
-The standard suite is sampled for each kind by depth, the same number of tasks for each depth from 1 to 4, with fixed
+It is sampled for each kind by depth, the same number of tasks for each depth from 1 to 4, with fixed
 seeds, and is admitted like any proposal. A player that always says the same, or copies what it is shown, gets nowhere:
 - programs that are constant or the identity on most of a panel of inputs are left out;
 - deduction: the output is not the input, and no output stands for more than a small share of the tasks;
@@ -18,24 +18,17 @@ import os
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.errors import UserError
-from autotelic.runs.files import named_errors, write_atomic
+from autotelic.runs.files import write_atomic
 from autotelic.worlds.base import Rejection, Task, content_address
-from autotelic.worlds.code import language, literals, programs
-from autotelic.worlds.code.kinds.base import (
-    Draft,
-    RefusedError,
-    arguments_of,
-    outcome_class,
-    read_arguments,
-    read_program,
-)
+from autotelic.worlds.code import language, programs
+from autotelic.worlds.code.kinds.base import Draft, arguments_of, outcome_class
 from autotelic.worlds.code.sandbox import Job, Outcome, values
 
 if TYPE_CHECKING:
@@ -50,18 +43,21 @@ KINDS = ("deduction", "abduction", "induction")
 _BATCH = 160
 _PATIENCE = 5  # times a limit reached on a busy machine, or a lost server, is tried again
 _PASSING = ("limit", "lost")  # classes that say nothing of the program
-
-
-# --- the standard suite ---------------------------------------------------------------------------------------------
+_TOO_SLOW = "the held-out suite cannot be made: its programs reach the sandbox's limits; raise them"
 
 
 def standard_suite(world: CodeWorld) -> list[Task]:
     """The suite for the world's kinds, from the user's cache if it is there and whole, else made and kept there."""
-    path = cache_directory() / f"suite-{_identity(world)}.json"
-    cached = _read_cache(path)
-    if cached is not None:
-        return cached
-    tasks = build_suite(world)
+    return cached(f"suite-{_identity(world)}", lambda: build_suite(world))
+
+
+def cached(name: str, build: Callable[[], list[Task]]) -> list[Task]:
+    """Tasks from the user's cache, or made and kept there. The name changes with everything they depend on."""
+    path = cache_directory() / f"{name}.json"
+    known = _read_cache(path)
+    if known is not None:
+        return known
+    tasks = build()
     rows = [asdict(task) for task in tasks]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +144,17 @@ def _ran(world: CodeWorld, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
             return outcomes
         for k, found in zip(again, world.sandbox.run([jobs[k] for k in again]), strict=True):
             outcomes[k] = found
-    raise UserError("the held-out suite cannot be made: its programs reach the sandbox's limits; raise them")
+    raise UserError(_TOO_SLOW)
+
+
+def admit_patiently(world: CodeWorld, drafts: Sequence[tuple[str, Draft]]) -> list[Task | Rejection]:
+    """What the drafts make, in their order. One that meets a time limit or loses its server is tried again."""
+    results = world.admit_drafts(drafts)
+    for _ in range(_PATIENCE - 1):
+        again = [at for at, no in enumerate(results) if isinstance(no, Rejection) and no.outcome in _PASSING]
+        for at, result in zip(again, world.admit_drafts([drafts[at] for at in again]), strict=True):
+            results[at] = result
+    return results
 
 
 class _Seen:
@@ -223,21 +229,14 @@ class _Collection(ABC):
         """The inputs with which a program makes a good task, if any does."""
 
     def admitted(self, drafts: Sequence[Draft]) -> list[Task]:
-        """The tasks, in the order of the drafts however often one of them was tried."""
-        tasks: dict[int, Task] = {}
-        for _ in range(_PATIENCE):
-            waiting = [position for position in range(len(drafts)) if position not in tasks]
-            if not waiting:
-                break
-            results = self.world.admit_drafts([(self.kind, drafts[position]) for position in waiting])
-            for position, result in zip(waiting, results, strict=True):
-                if isinstance(result, Task):
-                    tasks[position] = result
-                elif result.outcome not in _PASSING:
-                    raise RuntimeError(f"the suite's own program is refused: {result.outcome}: {result.reason}")
-        if len(tasks) < len(drafts):
-            raise UserError("the held-out suite cannot be made: its programs reach the sandbox's limits; raise them")
-        return [tasks[position] for position in range(len(drafts))]
+        tasks: list[Task] = []
+        for result in admit_patiently(self.world, [(self.kind, draft) for draft in drafts]):
+            if isinstance(result, Rejection):
+                if result.outcome in _PASSING:
+                    raise UserError(_TOO_SLOW)
+                raise RuntimeError(f"the suite's own program is refused: {result.outcome}: {result.reason}")
+            tasks.append(result)
+        return tasks
 
 
 class _Deductions(_Collection):
@@ -293,94 +292,3 @@ _COLLECTIONS: dict[str, type[_Collection]] = {
     "abduction": _Abductions,
     "induction": _Inductions,
 }
-
-
-# --- a user's own tasks ---------------------------------------------------------------------------------------------
-
-
-def load_suite(path: str | Path, world: CodeWorld) -> list[Task]:
-    """Tasks from JSON lines; every one is run, and a line that does not hold is named.
-
-    {"kind": "deduction" | "abduction", "program": …, "input": …, "output": …}
-    {"kind": "induction", "pairs": [[input, output], …], "message": …}
-
-    An input is the argument list of a call and an output a value, both Python literals in a string.
-    """
-    with named_errors(path):
-        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
-    tasks: list[Task | None] = []
-    drafts: list[tuple[str, Draft]] = []
-    wanted: list[tuple[int, int, str]] = []  # position, line number, output
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = _read_row(line, world)
-            if row["kind"] == "induction":
-                tasks.append(_pairs_task(row, world))
-                continue
-            draft = Draft(read_program(_text(row, "program"), world.config.kind.rules), (_input(_text(row, "input")),))
-            wanted.append((len(tasks), number, _output(_text(row, "output"))))
-        except RefusedError as refused:
-            raise UserError(f"{path}:{number}: {refused.outcome}: {refused.reason}") from None
-        drafts.append((row["kind"], draft))
-        tasks.append(None)
-    for result, (position, number, output) in zip(world.admit_drafts(drafts), wanted, strict=True):
-        if isinstance(result, Rejection):
-            raise UserError(f"{path}:{number}: {result.outcome}: {result.reason}")
-        if result.spec["output"] != output:
-            found = literals.render(values.decode(result.spec["output"]))
-            raise UserError(f"{path}:{number}: the program gives {found[:200]}, not the output of the line")
-        tasks[position] = result
-    if not tasks:
-        raise UserError(f"{path}: no tasks; one JSON object a line, see docs/kinds.md")
-    return [task for task in tasks if task is not None]
-
-
-def _read_row(line: str, world: CodeWorld) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise RefusedError("format", f"not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise RefusedError("format", "not a JSON object")
-    known = [kind for kind in KINDS if kind in world.kinds]
-    if row.get("kind") not in known:
-        raise RefusedError("format", f"kind is {row.get('kind')!r}, not one of {', '.join(known)}")
-    return row
-
-
-def _text(row: dict[str, Any], key: str) -> str:
-    if not isinstance(row.get(key), str):
-        raise RefusedError("format", f'"{key}" is missing or no string')
-    return row[key]
-
-
-def _input(text: Any) -> str:
-    if not isinstance(text, str):
-        raise RefusedError("format", f"an input is a string that holds literals, not {text!r}")
-    return read_arguments(text)
-
-
-def _output(text: Any) -> str:
-    if not isinstance(text, str):
-        raise RefusedError("format", f"an output is a string that holds a literal, not {text!r}")
-    try:
-        return values.encode(literals.parse_value(text))
-    except literals.LiteralError as error:
-        raise RefusedError("format", f"not a literal: {error}") from None
-
-
-def _pairs_task(row: dict[str, Any], world: CodeWorld) -> Task:
-    pairs, message = row.get("pairs"), row.get("message", "")
-    if not isinstance(pairs, list) or len(pairs) < 2 or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
-        raise RefusedError("format", '"pairs" is not a list of at least two [input, output]')
-    if not isinstance(message, str):
-        raise RefusedError("format", '"message" is no string')
-    inputs = [_input(given) for given, _ in pairs]
-    outputs = [_output(found) for _, found in pairs]
-    if len(set(inputs)) < len(inputs):
-        raise RefusedError("format", "an input is repeated")
-    # There is no program of its own to check: the pairs are taken as they are.
-    spec = {"program": None, "inputs": inputs, "outputs": outputs, "shown": len(pairs) // 2, "message": message}
-    return world.make_task("induction", spec, content_address(inputs, outputs, message), {})

@@ -35,7 +35,7 @@ from typing import Any
 
 from autotelic.errors import UserError
 from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World, content_address
-from autotelic.worlds.code import suite
+from autotelic.worlds.code import suite, suites
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
 from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, values
@@ -260,8 +260,8 @@ class CodeWorld(World):
         return {self.kinds[task.kind].withheld(task.spec): task.id for task in self.suite}
 
     def load_suite(self, path: str | Path) -> list[Task]:
-        """A user's own tasks, from JSON lines."""
-        return suite.load_suite(path, self)
+        """A suite by its name, or a user's own tasks from JSON lines."""
+        return suites.load_suite(path, self)
 
 
 class _Batch:
