@@ -1,12 +1,13 @@
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from autotelic.learning.gae import gae, token_advantages
 
 torch.set_num_threads(1)
+law = settings(deadline=None, max_examples=50)  # a busy machine is slow, not wrong
 
 
 def column(*numbers: float) -> Tensor:
@@ -79,6 +80,7 @@ def rollouts(draw: st.DrawFn) -> dict[str, Tensor]:
     }
 
 
+@law
 @given(rollouts(), st.floats(0, 1), st.floats(0, 1))
 def test_gae_equals_its_definition_sum_by_sum(case: dict[str, Tensor], gamma: float, lam: float) -> None:
     advantages, returns = gae(**case, gamma=gamma, lam=lam)
@@ -96,6 +98,7 @@ def test_gae_equals_its_definition_sum_by_sum(case: dict[str, Tensor], gamma: fl
     assert torch.equal(returns, advantages + case["values"])
 
 
+@law
 @given(rollouts(), st.floats(0, 1))
 def test_lambda_one_gives_discounted_returns_less_values(case: dict[str, Tensor], gamma: float) -> None:
     # Within an episode the next value is the value of the next row, as in any true rollout.
@@ -126,6 +129,7 @@ def test_the_reward_of_an_answer_comes_with_its_last_token() -> None:
     assert returns.tolist() == [[10 - 5 / 4 - 26 / 16, 20 - 5 - 26 / 4, 4], [7, 8, 0], [0, 0, 0]]
 
 
+@law
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=5), st.floats(0, 1), st.floats(0, 1), st.integers(0, 2**31))
 def test_padding_changes_no_token(lengths: list[int], gamma: float, lam: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -140,8 +140,8 @@ def kl_penalty(
     minimised; its value is biased, so k3, whose value is not, is reported.
 
     That is the divergence at each token after the text before it; what a token does to the tokens after it is left out.
-    It holds for tokens drawn from the policy as it is. Where they were not, `weights` (p / sampler) multiply the terms of
-    the loss; the figure is not corrected.
+    It holds for tokens drawn from the policy as it is. Where they were not, `weights` (p / sampler) multiply the terms
+    of the loss; the figure is not corrected.
     """
     difference = (log_probs - base_log_probs.detach()).masked_fill(~mask, 0.0)
     terms = 0.5 * difference**2
@@ -192,12 +192,10 @@ def value_loss(
     With `clip` above 0, a value that has moved further than that from `old_values` gains nothing by moving on: the
     larger of its error and of its error when held at the bound counts.
     """
-    values = values.masked_fill(~mask, 0.0)
-    returns = returns.detach().masked_fill(~mask, 0.0)
+    values, old_values, returns = values.masked_fill(~mask, 0.0), old_values.detach(), returns.detach()
     errors = (values - returns) ** 2
     held = errors
     if clip > 0:
-        old_values = old_values.detach().masked_fill(~mask, 0.0)
         held = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
     loss = aggregate_terms(0.5 * torch.maximum(errors, held), mask, aggregate, total, constant)
     return loss, _token_mean((held > errors).to(values.dtype), mask)
