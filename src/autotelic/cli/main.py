@@ -15,6 +15,7 @@ VERBS = {
     "play": "self-play: tasks proposed, solved, verified, learned",
     "resume": "goes on with a run, or forks it from a checkpoint",
     "eval": "measures a run's player on a held-out suite",
+    "compare": "runs side by side: paired seeds, spread, confidence interval, config differences, a plot",
     "verify": "judges a run's archive again, here, and prints every verdict that differs",
     "export": "writes a run's archive as JSON lines",
     "runs": "lists runs with their headline figures",
