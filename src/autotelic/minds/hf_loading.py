@@ -1,0 +1,155 @@
+"""Finds and reads the files of a Hugging Face model. Everything that can be wrong with them is one line here.
+
+A local directory is read without network. A hub name is looked for in the hub's cache first, so that what was
+downloaded once needs no network either; HF_HOME says where the cache is, HF_HUB_OFFLINE=1 forbids downloads.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Before the hub's library is imported, which reads it then.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from autotelic.errors import UserError
+from autotelic.minds import smollm2
+from autotelic.minds.memory import out_of_memory
+
+_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+# What transformers raises for files that are absent, cut short, or say something else than they should.
+_REFUSALS = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError, SafetensorError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model is: a directory, or a name on the hub."""
+
+    name: str  # as the user gave it
+    place: str
+    local: bool
+    revision: str | None = None
+
+
+def find(name: str, revision: str | None = None) -> Source:
+    """The place a name stands for."""
+    if name.startswith("wheel:"):
+        return Source(name, str(smollm2.converted(smollm2.inside_wheel(name.removeprefix("wheel:")))), True)
+    path = Path(name).expanduser()
+    if path.is_file():
+        if path.suffix == ".gguf":
+            return Source(name, str(smollm2.converted(path)), True)
+        raise UserError(f"model {name}: a file; give the directory it is in, or a GGUF file")
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise UserError(f"model {name}: the directory has no config.json: not a model, or not all of one")
+        return Source(name, str(path), True)
+    if name.startswith(("/", "./", "../", "~")) or not _HUB_NAME.fullmatch(name):
+        raise UserError(f"model {name}: no such directory")
+    return Source(name, name, False, revision)
+
+
+def device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(name)
+    except RuntimeError:
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise UserError(f"device is {name!r}; known are auto, cpu, cuda and cuda:N")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"device is {name!r}, but torch sees {torch.cuda.device_count()} GPUs here; use auto or cpu")
+    return found
+
+
+def dtype(name: str, where: torch.device) -> torch.dtype:
+    if name != "auto":
+        return getattr(torch, name)
+    if where.type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+
+
+def tokenizer(source: Source) -> Any:
+    found = _load(source, "tokenizer", lambda **options: transformers.AutoTokenizer.from_pretrained(**options))
+    # Without its files transformers makes an empty tokenizer of the right class rather than none.
+    if not found("a b c", add_special_tokens=False)["input_ids"]:
+        raise UserError(f"model {source.name}: its tokenizer is missing or empty{_advice(source)}")
+    return found
+
+
+def model(source: Source, stored: torch.dtype) -> Any:
+    """The model with its weights, and without dropout."""
+    config = _load(source, "config.json", lambda **options: transformers.AutoConfig.from_pretrained(**options))
+    for key, value in config.to_dict().items():
+        if "drop" in key and isinstance(value, float):
+            setattr(config, key, 0.0)
+
+    def weights(**options: Any) -> Any:
+        return transformers.AutoModelForCausalLM.from_pretrained(
+            config=config, dtype=stored, use_safetensors=True, output_loading_info=True, **options
+        )
+
+    found, report = _load(source, "weights", weights)
+    if absent := sorted(report["missing_keys"]):
+        # transformers would go on with random numbers in their place.
+        some = f"{absent[0]}{f' and {len(absent) - 1} more' if len(absent) > 1 else ''}"
+        raise UserError(f"model {source.name}: its weights are incomplete, {some} missing{_advice(source)}")
+    return found
+
+
+def check_vocabulary(source: Source, found: Any, words: Any) -> None:
+    """Refuses a tokenizer that writes tokens the model does not have."""
+    have, need = found.get_input_embeddings().weight.shape[0], max(words.get_vocab().values()) + 1
+    if need > have:
+        raise UserError(
+            f"model {source.name}: its tokenizer has {need} tokens, its weights {have}: they do not belong together"
+        )
+
+
+def _load(source: Source, part: str, read: Callable[..., Any]) -> Any:
+    """One part of a model, from disk if it is there, else from the hub."""
+    logging = transformers.utils.logging
+    logging.set_verbosity_error()
+    place = {"pretrained_model_name_or_path": source.place, "trust_remote_code": False, "revision": source.revision}
+    if source.local:
+        del place["revision"]
+    try:
+        logging.disable_progress_bar()
+        try:
+            return read(**place, local_files_only=True)
+        except OSError:
+            if source.local:
+                raise
+        logging.enable_progress_bar()  # a download takes long enough to be watched
+        return read(**place)
+    except _REFUSALS as error:
+        if out_of_memory(error):
+            raise
+        raise UserError(f"model {source.name}: cannot read its {part}: {_reason(error)}{_advice(source)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """The first sentence of what is often a page."""
+    said = " ".join(str(error).split()) or type(error).__name__
+    if "trust_remote_code" in said:
+        return "it comes with code of its own, which is never run here"
+    if isinstance(error, SafetensorError):
+        return f"a file is damaged or cut short ({said})"
+    first = re.split(r"(?<=[a-z)'\"])[.:] |\. ", said, maxsplit=1)[0]
+    return first if len(first) <= 200 else f"{first[:200]} …"
+
+
+def _advice(source: Source) -> str:
+    if source.local:
+        return "; copy or download the model again"
+    return "; check the name and the network, or give a local directory"
