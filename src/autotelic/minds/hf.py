@@ -90,10 +90,11 @@ class HFMind(Mind):
         source = hf_loading.find(config.model, config.revision)
         device = hf_loading.device(config.device)
         compute = hf_loading.dtype(config.dtype, device)
+        settings = hf_loading.config(source)
         self.tokenizer: Any = hf_loading.tokenizer(source)
         self.chat = self._chat()
         with memory_errors(f"loading {config.model}", "dtype"):
-            model = hf_loading.model(source, hf_network.storage(config, compute))
+            model = hf_loading.model(source, settings, hf_network.storage(config, compute))
             hf_loading.check_vocabulary(source, model, self.tokenizer)
             self.network = hf_network.Network(model.to(device), config, compute)
         self._source, self._compute, self._base = source, compute, None
@@ -224,7 +225,8 @@ class HFMind(Mind):
             if self.config.lora:
                 return self.network.frozen_log_probs(generations)
             if self._base is None:
-                again = hf_loading.model(self._source, hf_network.storage(self.config, self._compute))
+                stored = hf_network.storage(self.config, self._compute)
+                again = hf_loading.model(self._source, hf_loading.config(self._source), stored)
                 self._base = hf_network.Network(again.to(self.network.device), self.config, self._compute)
             return self._base.frozen_log_probs(generations)
 

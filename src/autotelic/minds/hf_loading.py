@@ -6,6 +6,7 @@ downloaded once needs no network either; HF_HOME says where the cache is, HF_HUB
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from typing import Any
 # Before the hub's library is imported, which reads it then.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+import httpx
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from autotelic.errors import UserError
@@ -26,7 +29,10 @@ from autotelic.minds.memory import out_of_memory
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 # What transformers raises for files that are absent, cut short, or say something else than they should.
-_REFUSALS = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError, SafetensorError)
+_REFUSALS = (
+    *(OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError),
+    *(SafetensorError, StrictDataclassError, httpx.HTTPError),
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,15 @@ def dtype(name: str, where: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
 
 
+def config(source: Source) -> Any:
+    """What the model is, without dropout: what was sampled and what is scored must be one distribution."""
+    found = _load(source, "config.json", lambda **options: transformers.AutoConfig.from_pretrained(**options))
+    for key, value in found.to_dict().items():
+        if "drop" in key and isinstance(value, float):
+            setattr(found, key, 0.0)
+    return found
+
+
 def tokenizer(source: Source) -> Any:
     found = _load(source, "tokenizer", lambda **options: transformers.AutoTokenizer.from_pretrained(**options))
     # Without its files transformers makes an empty tokenizer of the right class rather than none.
@@ -87,23 +102,29 @@ def tokenizer(source: Source) -> Any:
     return found
 
 
-def model(source: Source, stored: torch.dtype) -> Any:
-    """The model with its weights, and without dropout."""
-    config = _load(source, "config.json", lambda **options: transformers.AutoConfig.from_pretrained(**options))
-    for key, value in config.to_dict().items():
-        if "drop" in key and isinstance(value, float):
-            setattr(config, key, 0.0)
+def model(source: Source, settings: Any, stored: torch.dtype) -> Any:
+    """The model with all of its weights."""
 
     def weights(**options: Any) -> Any:
         return transformers.AutoModelForCausalLM.from_pretrained(
-            config=config, dtype=stored, use_safetensors=True, output_loading_info=True, **options
+            config=settings,
+            dtype=stored,
+            use_safetensors=True,  # the older files are pickles, which can run code
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
         )
 
     found, report = _load(source, "weights", weights)
-    if absent := sorted(report["missing_keys"]):
-        # transformers would go on with random numbers in their place.
-        some = f"{absent[0]}{f' and {len(absent) - 1} more' if len(absent) > 1 else ''}"
-        raise UserError(f"model {source.name}: its weights are incomplete, {some} missing{_advice(source)}")
+    for keys, problem in ((report["missing_keys"], "missing"), (report["mismatched_keys"], "of another shape")):
+        if keys:
+            # transformers would go on with random numbers in their place.
+            first = min(key if isinstance(key, str) else key[0] for key in keys)
+            more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+            raise UserError(
+                f"model {source.name}: its weights are not those of its config.json: {first}{more} {problem}"
+                f"{_advice(source)}"
+            )
     return found
 
 
@@ -135,7 +156,9 @@ def _load(source: Source, part: str, read: Callable[..., Any]) -> Any:
     except _REFUSALS as error:
         if out_of_memory(error):
             raise
-        raise UserError(f"model {source.name}: cannot read its {part}: {_reason(error)}{_advice(source)}") from error
+        broken = isinstance(error, (OSError, json.JSONDecodeError, SafetensorError, httpx.HTTPError))
+        advice = _advice(source) if broken else ""
+        raise UserError(f"model {source.name}: cannot read its {part}: {_reason(error)}{advice}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -143,9 +166,13 @@ def _reason(error: BaseException) -> str:
     said = " ".join(str(error).split()) or type(error).__name__
     if "trust_remote_code" in said:
         return "it comes with code of its own, which is never run here"
+    if "couldn't connect" in said or isinstance(error, httpx.HTTPError):
+        return "it is not in the cache, and the hub does not answer"
     if isinstance(error, SafetensorError):
         return f"a file is damaged or cut short ({said})"
-    first = re.split(r"(?<=[a-z)'\"])[.:] |\. ", said, maxsplit=1)[0]
+    if isinstance(error, KeyError):
+        return f"{said} is not there"
+    first = said.partition(". ")[0].rstrip(".")
     return first if len(first) <= 200 else f"{first[:200]} …"
 
 

@@ -1,0 +1,471 @@
+"""Sampling, scoring and learning of a Hugging Face mind, on small random models loaded the ordinary way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autotelic.errors import UserError
+from autotelic.minds.base import Generation
+from autotelic.minds.hf import HFConfig, HFMind
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+PROMPTS = ["What does this call return? def f(a): return a + 1", "hi", "def f(a): return a"]
+
+
+def make(model: Path, **settings) -> HFMind:
+    return HFMind(HFConfig(**{"model": str(model), "max_tokens": 24, **settings}))
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def texts(generations: list[Generation]) -> list[str]:
+    return [generation.text for generation in generations]
+
+
+def loss_of(scores) -> torch.Tensor:
+    """Something that depends on all a learner looks at, differently for each token."""
+    weight = torch.linspace(-1, 1, scores.mask.numel()).reshape(scores.mask.shape)
+    figures = scores.log_probs * weight + 0.3 * scores.entropy * weight**2 + 0.1 * scores.hidden.mean(-1)
+    return (figures * scores.mask).sum()
+
+
+def gradients(mind: HFMind, generations: list[Generation]) -> list[torch.Tensor]:
+    for weight in mind.parameters():
+        weight.grad = None
+    loss_of(mind.score(generations)).backward()
+    return [torch.zeros_like(weight) if weight.grad is None else weight.grad.clone() for weight in mind.parameters()]
+
+
+def learn(mind: HFMind, generations: list[Generation]) -> None:
+    optimiser = torch.optim.SGD(mind.parameters(), lr=0.05)
+    for _ in range(2):
+        optimiser.zero_grad()
+        loss_of(mind.score(generations)).backward()
+        optimiser.step()
+
+
+@pytest.fixture(params=["qwen", "llama"])
+def model(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+# --- the texts ------------------------------------------------------------------------------------------------------
+
+
+def test_the_chat_template_asks_for_an_answer(qwen):
+    mind = make(qwen, system="Be brief.")
+    asked = mind.tokenizer.decode(mind.encode("Why?"))
+    assert asked == "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_the_chat_template_is_not_given_a_second_first_token(llama):
+    assert make(llama).encode("Why?")[0] == 1  # <|im_start|>, with which the template begins
+
+
+def test_plain_text_is_given_one_first_token(llama):
+    ids = make(llama, chat=False).encode("Why?").tolist()
+    assert ids.count(0) == 1
+    assert ids[0] == 0
+
+
+def test_a_template_of_ones_own_surrounds_a_plain_prompt(qwen):
+    mind = make(qwen, chat=False, template="Q: {prompt}\nA:")
+    assert mind.tokenizer.decode(mind.encode("{why}")) == "Q: {why}\nA:"
+
+
+def test_what_ends_a_turn_is_found_in_the_chat_template(llama):
+    assert make(llama).ends == {0, 2}  # <|im_end|> is named nowhere else
+    assert make(llama, chat=False).ends == {0}
+
+
+# --- sampling -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_sampled_and_scored_log_probabilities_are_equal(model, temperature):
+    mind = make(model, temperature=temperature)
+    generations = mind.sample(PROMPTS, 3, rng())
+    scores = mind.score(generations)
+    for row, generation in enumerate(generations):
+        scored = scores.log_probs[row].detach().numpy()[: len(generation.tokens)]
+        np.testing.assert_allclose(scored, generation.log_probs, atol=1e-4)
+        assert scores.mask[row].sum() == len(generation.tokens)
+
+
+def test_what_is_written_does_not_depend_on_who_is_asked_beside(model):
+    together = make(model, generate_batch=64).sample(PROMPTS, 3, rng())
+    alone = make(model, generate_batch=1).sample(PROMPTS, 3, rng())
+    by_two = make(model, generate_batch=2).sample(PROMPTS, 3, rng())
+    for one, other, third in zip(together, alone, by_two, strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist() == third.tokens.tolist()
+        np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
+
+
+def test_generations_come_prompt_by_prompt(qwen):
+    mind = make(qwen)
+    generations = mind.sample(PROMPTS, 2, rng())
+    asked = [mind.encode(prompt).tolist() for prompt in PROMPTS for _ in range(2)]
+    assert [generation.prompt.tolist() for generation in generations] == asked
+
+
+def test_a_prompt_is_read_once_for_all_its_samples(qwen):
+    mind, seen = make(qwen), []
+    mind.network.backbone.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    mind.sample([PROMPTS[0]], 8, rng())
+    assert seen[0] == (1, len(mind.encode(PROMPTS[0])))
+    assert all(shape[1] == 1 for shape in seen[1:])
+
+
+def test_the_seed_decides_and_nothing_else_does(qwen):
+    mind = make(qwen)
+    first = texts(mind.sample(PROMPTS, 2, rng(5)))
+    torch.manual_seed(99)
+    state = torch.get_rng_state()
+    assert texts(mind.sample(PROMPTS, 2, rng(5))) == first
+    assert torch.equal(torch.get_rng_state(), state)
+    assert texts(mind.sample(PROMPTS, 2, rng(6))) != first
+
+
+def test_samples_follow_the_whole_distribution_not_the_sampling_defaults_of_the_model(qwen):
+    mind = make(qwen, max_tokens=1, generate_batch=2000)
+    generations = mind.sample(["hi"], 2000, rng())
+    ids = torch.from_numpy(generations[0].prompt.astype(np.int64))[None]
+    whole = torch.softmax(mind.network.model(input_ids=ids).logits[0, -1], -1).detach().numpy()
+    counts = np.bincount([generation.tokens[0] for generation in generations], minlength=len(whole)) / 2000
+    assert (counts > 0).sum() > 20  # top_k=5 and top_p=0.5 are in its generation_config.json
+    assert np.abs(counts - whole).sum() / 2 < 0.15
+
+
+def test_greedy_is_the_likeliest_token_each_time(model):
+    mind = make(model)
+    for prompt, generation in zip(PROMPTS, mind.sample(PROMPTS, 4, rng(), greedy=True), strict=True):
+        ids = torch.from_numpy(mind.encode(prompt).astype(np.int64))[None]
+        for token in generation.tokens:
+            assert mind.network.model(input_ids=ids).logits[0, -1].argmax() == token
+            ids = torch.cat([ids, torch.tensor([[int(token)]])], 1)
+
+
+def test_an_end_token_ends_a_generation_and_belongs_to_it(qwen):
+    mind = make(qwen, max_tokens=200, generate_batch=16)
+    generations = mind.sample(["hi"], 64, rng())
+    done = [generation for generation in generations if generation.finished]
+    assert {int(generation.tokens[-1]) for generation in done} == {0, 2}
+    for generation in generations:
+        inside = generation.tokens[:-1] if generation.finished else generation.tokens
+        assert not set(inside.tolist()) & {0, 2}
+        assert generation.text == mind.tokenizer.decode(inside.tolist())
+        assert generation.finished or len(generation.tokens) == 200
+        assert len(generation.log_probs) == len(generation.tokens)
+
+
+def test_a_bound_on_tokens_can_be_given_for_one_call(qwen):
+    assert {len(generation.tokens) for generation in make(qwen).sample(["hi"], 8, rng(), max_tokens=1)} == {1}
+
+
+def test_a_stop_text_ends_a_generation(qwen):
+    free = next(one for one in make(qwen).sample(["hi"], 8, rng()) if "an" in one.text[3:])
+    stopped = make(qwen, stop=["zzzz", "an"]).sample(["hi"], 8, rng())
+    assert any(one.finished and one.text.endswith("an") and free.text.startswith(one.text) for one in stopped)
+    assert not any("an" in one.text[: -len("tan")] for one in stopped)
+
+
+def test_a_generation_ends_where_the_window_does(qwen):
+    mind = make(qwen, max_tokens=500, chat=False)
+    generations = mind.sample(["a " * 119, "a"], 8, rng())
+    lengths = {len(one.prompt) + len(one.tokens) for one in generations if not one.finished}
+    assert lengths == {256}
+    mind.score(generations)
+
+
+def test_no_prompts_give_no_generations(qwen):
+    assert make(qwen).sample([], 3, rng()) == []
+
+
+# --- scoring --------------------------------------------------------------------------------------------------------
+
+
+def test_scores_do_not_depend_on_padding(model):
+    mind = make(model)
+    generations = mind.sample(PROMPTS, 2, rng())
+    together = mind.score(generations)
+    for row, generation in enumerate(generations):
+        alone, count = mind.score([generation]), len(generation.tokens)
+        for name in ("log_probs", "entropy", "hidden"):
+            torch.testing.assert_close(
+                getattr(together, name)[row, :count], getattr(alone, name)[0], atol=1e-4, rtol=1e-4
+            )
+
+
+def test_scores_are_those_of_the_whole_model(model):
+    mind = make(model, logit_tokens=5)
+    generation = mind.sample(PROMPTS, 1, rng())[0]
+    ids = torch.from_numpy(np.concatenate([generation.prompt, generation.tokens]).astype(np.int64))[None]
+    out = mind.network.model(input_ids=ids, output_hidden_states=True)
+    at = slice(len(generation.prompt) - 1, -1)
+    whole = torch.log_softmax(out.logits[0, at], -1)
+    scores = mind.score([generation])
+    picked = whole.gather(1, torch.from_numpy(generation.tokens.astype(np.int64))[:, None])[:, 0]
+    torch.testing.assert_close(scores.log_probs[0], picked, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(scores.entropy[0], -(whole.exp() * whole).sum(-1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(scores.hidden[0], out.hidden_states[-1][0, at], atol=1e-4, rtol=1e-4)
+
+
+def test_gradients_in_pieces_are_those_of_all_logits_at_once(model):
+    whole = make(model, logit_tokens=10_000)
+    generations = whole.sample(PROMPTS, 2, rng())
+    for one, other in zip(
+        gradients(whole, generations), gradients(make(model, logit_tokens=7), generations), strict=True
+    ):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_logits_of_more_tokens_than_asked_for_never_exist(qwen):
+    mind, seen = make(qwen, logit_tokens=7), []
+    generations = mind.sample(PROMPTS, 2, rng())
+    mind.network.head.register_forward_hook(lambda module, args, out: seen.append(out.numel() // out.shape[-1]))
+    loss = loss_of(mind.score(generations))
+    forward = len(seen)
+    loss.backward()
+    assert max(seen) == 7
+    assert len(seen) == 2 * forward  # computed again, not kept
+    assert sum(seen[:forward]) == sum(len(generation.tokens) for generation in generations)
+
+
+def test_pieces_are_of_like_length_and_hold_everything_once(qwen):
+    mind = make(qwen, micro_batch=4)
+    generations = mind.sample(PROMPTS, 3, rng())
+    pieces = list(mind.pieces(generations))
+    assert max(map(len, pieces)) == 4
+    order = [position for piece in pieces for position in piece]
+    assert sorted(order) == list(range(len(generations)))
+    lengths = [len(generations[position].prompt) + len(generations[position].tokens) for position in order]
+    assert lengths == sorted(lengths)
+
+
+# --- learning -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_base_log_probabilities_stay_those_before_learning(model, lora):
+    mind = make(model, lora=lora, lora_alpha=8)
+    generations = mind.sample(PROMPTS, 2, rng())
+    before = mind.score(generations).log_probs.detach()
+    learn(mind, generations)
+    after = mind.score(generations).log_probs.detach()
+    assert (after - before).abs().max() > 0.01
+    base = mind.base_log_probs(generations)
+    torch.testing.assert_close(base, before, atol=1e-5, rtol=1e-5)
+    assert not base.requires_grad
+    torch.testing.assert_close(mind.score(generations).log_probs.detach(), after)  # the adapters are on again
+
+
+def test_with_lora_only_adapters_learn(qwen):
+    mind = make(qwen, lora=4, lora_targets=["q_proj", "v_proj"])
+    assert len(mind.parameters()) == 2 * 2 * 2
+    assert all(".lora_" in name for name in mind.state())
+    assert all(gradient.abs().sum() > 0 for gradient in gradients(mind, mind.sample(PROMPTS, 1, rng()))[1::2])
+
+
+def test_adapters_start_alike_whatever_torch_drew_before(qwen):
+    torch.manual_seed(1)
+    one = make(qwen, lora=4).state()
+    torch.manual_seed(2)
+    other = make(qwen, lora=4).state()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_a_saved_state_restores_exactly(qwen, lora):
+    mind = make(qwen, lora=lora)
+    generations = mind.sample(PROMPTS, 2, rng())
+    untouched = mind.state()
+    learn(mind, generations)
+    saved = mind.state()
+    assert any(not torch.equal(saved[name], untouched[name]) for name in saved)  # a state is a copy
+    again = make(qwen, lora=lora)
+    again.load_state(saved)
+    assert torch.equal(again.score(generations).log_probs, mind.score(generations).log_probs)
+    assert texts(again.sample(PROMPTS, 2, rng(3))) == texts(mind.sample(PROMPTS, 2, rng(3)))
+
+
+def test_tied_weights_are_saved_once(qwen, llama):
+    assert "lm_head.weight" not in make(qwen).state()
+    assert "lm_head.weight" in make(llama).state()
+
+
+def test_a_state_of_another_rank_is_refused(qwen):
+    with pytest.raises(UserError, match="model, lora and lora_targets must stay"):
+        make(qwen, lora=2).load_state(make(qwen, lora=4).state())
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_gradient_checkpointing_changes_no_gradient_and_computes_layers_again(llama, lora):
+    plain, mind, calls = make(llama, lora=lora), make(llama, lora=lora, checkpointing=True), []
+    generations = plain.sample(PROMPTS, 2, rng())
+    mind.network.backbone.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    for one, other in zip(gradients(plain, generations), gradients(mind, generations), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+    assert len(calls) == 2
+
+
+def test_a_mind_that_checkpoints_still_generates_with_its_cache(llama):
+    mind, seen = make(llama, checkpointing=True), []
+    before = texts(mind.sample(PROMPTS, 2, rng()))
+    gradients(mind, mind.sample(PROMPTS, 1, rng()))
+    mind.network.backbone.register_forward_pre_hook(
+        lambda module, args, kwargs: seen.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+    )
+    assert texts(mind.sample(PROMPTS, 2, rng())) == before == texts(make(llama).sample(PROMPTS, 2, rng()))
+    assert set(seen[1:]) == {1}
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_nothing_is_dropped_while_scoring(llama, checkpointing):
+    mind = make(llama, checkpointing=checkpointing)
+    generations = mind.sample(PROMPTS, 2, rng())
+    torch.manual_seed(0)
+    one = mind.score(generations).log_probs
+    assert torch.equal(one, mind.score(generations).log_probs)
+    np.testing.assert_allclose(
+        one[0].detach().numpy()[: len(generations[0].tokens)], generations[0].log_probs, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_tiny_gradients_survive_half_precision(qwen, lora):
+    whole, half = make(qwen, lora=lora), make(qwen, lora=lora, dtype="float16")
+    generations = whole.sample(PROMPTS, 2, rng())
+    half.base_log_probs(generations)  # switches adapters off and on again
+    for mind in (whole, half):
+        (loss_of(mind.score(generations)) * 1e-7).backward()
+    for one, other in zip(whole.parameters(), half.parameters(), strict=True):
+        assert other.dtype == torch.float32
+        assert one.grad is not None
+        assert other.grad is not None
+        assert (one.grad - other.grad).norm() <= 0.05 * one.grad.norm()
+
+
+def test_frozen_weights_are_kept_in_what_is_computed_in(qwen):
+    assert make(qwen, lora=4, dtype="float16").network.head.weight.dtype == torch.float16
+    assert make(qwen, dtype="float16").network.head.weight.dtype == torch.float32
+
+
+# --- other models ---------------------------------------------------------------------------------------------------
+
+
+def test_capped_logits_are_scored_capped(qwen, tmp_path):
+    settings = transformers.Gemma2Config(
+        vocab_size=300,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        sliding_window=16,
+        initializer_range=0.5,
+        final_logit_softcapping=3.0,
+    )
+    torch.manual_seed(0)
+    transformers.Gemma2ForCausalLM(settings).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((qwen / name).read_bytes())
+    mind = make(tmp_path, chat=False)
+    generations = mind.sample(PROMPTS, 2, rng())
+    scores = mind.score(generations)
+    ids = torch.from_numpy(np.concatenate([generations[0].prompt, generations[0].tokens]).astype(np.int64))[None]
+    whole = torch.log_softmax(mind.network.model(input_ids=ids).logits[0, len(generations[0].prompt) - 1 : -1], -1)
+    picked = whole.gather(1, ids[0, len(generations[0].prompt) :, None])[:, 0]
+    torch.testing.assert_close(scores.log_probs[0, : len(picked)], picked, atol=1e-4, rtol=1e-4)
+    for row, one in enumerate(generations):
+        scored = scores.log_probs[row].detach().numpy()[: len(one.tokens)]
+        np.testing.assert_allclose(scored, one.log_probs, atol=1e-4)
+
+
+def test_a_model_whose_logits_are_made_in_another_way_is_refused(qwen, tmp_path):
+    settings = transformers.BertConfig(
+        vocab_size=300,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        is_decoder=True,
+    )
+    transformers.BertLMHeadModel(settings).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((qwen / name).read_bytes())
+    with pytest.raises(UserError, match="in a way that is not known here"):
+        make(tmp_path)
+
+
+# --- what can go wrong ----------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_fills_the_window_is_one_line(qwen):
+    with pytest.raises(UserError, match=r"a prompt of \d+ tokens leaves no room in its window of 256"):
+        make(qwen).sample(["a " * 300], 1, rng())
+
+
+@pytest.mark.parametrize(("verb", "key"), [("sample", "generate_batch"), ("score", "micro_batch")])
+def test_running_out_of_memory_names_the_key_to_lower(qwen, verb, key):
+    mind = make(qwen)
+    generations = mind.sample(["hi"], 1, rng())
+    mind.network.backbone.register_forward_pre_hook(lambda *_: torch.empty(2**47))  # what no machine has
+    with pytest.raises(UserError, match=f"out of memory while .*: lower {key} or max_tokens; a run is safe"):
+        mind.sample(["hi"], 1, rng()) if verb == "sample" else mind.score(generations)
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(qwen):
+    mind = make(qwen)
+
+    def fail(*_):
+        raise RuntimeError("something else")
+
+    mind.network.backbone.register_forward_pre_hook(fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        mind.sample(["hi"], 1, rng())
+
+
+def test_broken_weights_are_one_line(qwen):
+    mind = make(qwen)
+    mind.parameters()[0].data.fill_(float("nan"))
+    with pytest.raises(UserError, match="its weights are broken"):
+        mind.sample(["hi"], 1, rng())
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"model": ""}, "model is not given"),
+        ({"dtype": "half"}, "dtype is 'half'; known are auto"),
+        ({"chat": "maybe"}, "chat is 'maybe'"),
+        ({"template": "x"}, "template has no {prompt}"),
+        ({"stop": [""]}, "stop has an empty text"),
+        ({"lora": -1}, "lora is -1"),
+        ({"lora_alpha": 0}, "lora_alpha is 0"),
+        ({"lora_targets": []}, "lora_targets is empty"),
+        ({"micro_batch": 0}, "micro_batch is 0"),
+        ({"generate_batch": 0}, "generate_batch is 0"),
+        ({"logit_tokens": 0}, "logit_tokens is 0"),
+        ({"temperature": 0}, "temperature is 0"),
+    ],
+)
+def test_a_bad_setting_is_one_line(settings, line):
+    with pytest.raises(UserError, match=line):
+        HFConfig(**{"model": "some/model", **settings})
+
+
+def test_reading_the_settings_imports_neither_torch_nor_transformers():
+    code = "import sys; import autotelic.minds.hf; sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
