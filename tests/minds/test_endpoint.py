@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import socket
 import subprocess
@@ -206,6 +205,18 @@ def mind(server: Server) -> Callable[..., EndpointMind]:
     return build
 
 
+@pytest.fixture
+def full() -> Iterator[str]:
+    """The address of a server that takes no connections: they wait, for its queue is full."""
+    with socket.socket() as listening, socket.socket() as first, socket.socket() as second:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for waiting in (first, second):
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+
+
 def ask(mind: EndpointMind, prompts: int = 1, n: int = 1, **options: Any) -> list[str]:
     generations = mind.sample([f"p{at}" for at in range(prompts)], n, np.random.default_rng(0), **options)
     return [generation.text for generation in generations]
@@ -318,8 +329,10 @@ def test_the_rate_holds_over_all_threads(server, mind):
 
 
 def test_the_only_model_of_a_server_is_found(server, mind):
-    ask(mind(model=None), prompts=2)
-    assert [body.get("model") for body in server.bodies] == [None, "parrot", "parrot"]
+    asked = mind(model=None)
+    ask(asked, prompts=2)
+    ask(asked)
+    assert [body.get("model") for body in server.bodies] == [None, "parrot", "parrot", "parrot"]
     assert server.seen[0][:2] == ("GET", "/v1/models")
 
 
@@ -501,15 +514,9 @@ def test_a_host_that_does_not_exist(mind, monkeypatch):
         ask(mind(url="http://nowhere.invalid/v1"))
 
 
-def test_a_server_that_takes_no_connections(mind):
-    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        for waiting in (first, second):  # they fill its queue; Linux then lets connections wait
-            waiting.setblocking(False)
-            waiting.connect_ex(full.getsockname())
-        asked = mind(url=f"http://127.0.0.1:{full.getsockname()[1]}/v1", connect_timeout=0.2, retries=1)
-        assert complaint(asked).startswith("no connection within connect_timeout: is the server running")
+def test_a_server_that_takes_no_connections(mind, full):
+    said = complaint(mind(url=full, connect_timeout=0.2, retries=1))
+    assert said.startswith("no connection within connect_timeout: is the server running")
 
 
 def test_a_server_that_is_too_slow(server, mind):
@@ -638,7 +645,7 @@ def test_a_server_without_tls_at_an_https_address(server, mind):
 # The end
 
 
-def test_threads_end_with_a_call_that_fails(server, mind):
+def test_threads_end_with_a_call_that_fails_and_say_nothing(server, mind, caplog):
     server.script = [hang, hang, hang, status(400)]
     began = time.monotonic()
     with pytest.raises(UserError, match="400 Bad Request"):
@@ -646,6 +653,7 @@ def test_threads_end_with_a_call_that_fails(server, mind):
     while any(thread.name.startswith("endpoint-") for thread in threading.enumerate()):
         assert time.monotonic() - began < 10
         time.sleep(0.01)
+    assert caplog.text == ""
 
 
 SCRIPT = """
@@ -655,12 +663,28 @@ from autotelic.minds.endpoint import EndpointConfig, EndpointMind
 from autotelic.runs import workers
 
 workers.exit_on_sigterm()
-mind = EndpointMind(EndpointConfig(url=sys.argv[1], model="parrot", timeout=60, back_off=60))
+mind = EndpointMind(EndpointConfig(url=sys.argv[1], model="parrot", timeout=60, connect_timeout=60, back_off=60))
+print("asking", flush=True)
 try:
     mind.sample(["a", "b"], 1, np.random.default_rng(0))
 except KeyboardInterrupt:
     sys.exit(130)
 """
+
+
+def end_by(number: signal.Signals, url: str, waits: Callable[[], bool]) -> None:
+    """A process that asks the server ends at once when it gets a signal while it waits."""
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, url], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asking\n"
+        while not waits():
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(number)
+        began = time.monotonic()
+        assert process.wait(timeout=30) == 128 + number
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -670,12 +694,8 @@ except KeyboardInterrupt:
 )
 def test_a_signal_ends_every_wait_at_once(server, number, behaviour):
     server.always = behaviour
-    with subprocess.Popen([sys.executable, "-c", SCRIPT, server.url], env=dict(os.environ)) as process:
-        while not server.seen:
-            assert process.poll() is None
-            time.sleep(0.01)
-        time.sleep(0.1)
-        process.send_signal(number)
-        began = time.monotonic()
-        assert process.wait(timeout=30) == 128 + number
-    assert time.monotonic() - began < 5
+    end_by(number, server.url, lambda: bool(server.seen))
+
+
+def test_a_signal_ends_the_wait_for_a_connection_at_once(full):
+    end_by(signal.SIGINT, full, lambda: True)

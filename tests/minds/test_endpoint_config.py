@@ -17,7 +17,7 @@ URL = "http://127.0.0.1:9/v1"
 
 
 def test_an_endpoint_without_url_says_what_to_set():
-    with pytest.raises(UserError, match=r"^url is not set: .* url=http://127\.0\.0\.1:8000/v1$"):
+    with pytest.raises(UserError, match=r"^url is not set: .* http://127\.0\.0\.1:8000/v1$"):
         EndpointConfig()
 
 

@@ -65,7 +65,7 @@ class EndpointConfig(MindConfig):
 
 def _check_url(url: str | None) -> None:
     if url is None:
-        raise UserError("url is not set: where is the server? For instance url=http://127.0.0.1:8000/v1")
+        raise UserError("url is not set: where is the server? For instance http://127.0.0.1:8000/v1")
     try:
         parts = urlsplit(url)
         secret = parts.username is not None or parts.password is not None
