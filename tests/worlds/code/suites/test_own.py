@@ -76,7 +76,7 @@ def test_a_missing_or_empty_file_is_one_line(world, tmp_path):
 
 
 def test_a_name_that_is_no_file_gives_the_nearest_suite(world):
-    with pytest.raises(UserError, match="neither a file nor a suite"):
+    with pytest.raises(UserError, match="did you mean codeio"):
         world.load_suite("codoi")
 
 
