@@ -31,14 +31,14 @@ def texts(generations: list[Generation]) -> list[str]:
     return [generation.text for generation in generations]
 
 
-def loss_of(scores) -> torch.Tensor:
+def loss_of(scores):
     """Something that depends on all a learner looks at, differently for each token."""
     weight = torch.linspace(-1, 1, scores.mask.numel()).reshape(scores.mask.shape)
     figures = scores.log_probs * weight + 0.3 * scores.entropy * weight**2 + 0.1 * scores.hidden.mean(-1)
     return (figures * scores.mask).sum()
 
 
-def gradients(mind: HFMind, generations: list[Generation]) -> list[torch.Tensor]:
+def gradients(mind: HFMind, generations: list[Generation]):
     for weight in mind.parameters():
         weight.grad = None
     loss_of(mind.score(generations)).backward()

@@ -1,7 +1,7 @@
 """Finds and reads the files of a Hugging Face model. Everything that can be wrong with them is one line here.
 
-A local directory is read without network. A hub name is looked for in the hub's cache first, so that what was
-downloaded once needs no network either; HF_HOME says where the cache is, HF_HUB_OFFLINE=1 forbids downloads.
+A hub name is looked for in the hub's cache first, so that what was downloaded once needs no network; HF_HOME says where
+the cache is, HF_HUB_OFFLINE=1 forbids downloads. Models are then read from disk alone.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 # Before the hub's library is imported, which reads it then.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-import httpx
+import huggingface_hub
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub import errors
 from safetensors import SafetensorError
 
 from autotelic.errors import UserError
@@ -31,36 +31,84 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 # What transformers raises for files that are absent, cut short, or say something else than they should.
 _REFUSALS = (
     *(OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, ImportError),
-    *(SafetensorError, StrictDataclassError, httpx.HTTPError),
+    *(SafetensorError, errors.StrictDataclassError),
 )
+_HUB_ERRORS = (
+    *(errors.XetDownloadError, errors.RevisionResolutionError, errors.EntryNotFoundError),
+    errors.HTTPError,  # pyright: ignore[reportPrivateImportUsage]
+)
+# The older weights (*.bin) are pickles, which can run code.
+_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model is: a directory, or a name on the hub."""
+    """A model: what the user calls it, and the directory its files are in."""
 
-    name: str  # as the user gave it
-    place: str
-    local: bool
-    revision: str | None = None
+    name: str
+    directory: Path
+    local: bool  # the user's own directory, not a copy of what the hub has
 
 
 def find(name: str, revision: str | None = None) -> Source:
-    """The place a name stands for."""
+    """The directory a name stands for; what is not on disk is fetched from the hub."""
     if name.startswith("wheel:"):
-        return Source(name, str(smollm2.converted(smollm2.inside_wheel(name.removeprefix("wheel:")))), True)
+        return Source(name, smollm2.converted(smollm2.inside_wheel(name.removeprefix("wheel:"))), True)
     path = Path(name).expanduser()
     if path.is_file():
         if path.suffix == ".gguf":
-            return Source(name, str(smollm2.converted(path)), True)
+            return Source(name, smollm2.converted(path), True)
         raise UserError(f"model {name}: a file; give the directory it is in, or a GGUF file")
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise UserError(f"model {name}: the directory has no config.json: not a model, or not all of one")
-        return Source(name, str(path), True)
+        return Source(name, path, True)
     if name.startswith(("/", "./", "../", "~")) or not _HUB_NAME.fullmatch(name):
         raise UserError(f"model {name}: no such directory")
-    return Source(name, name, False, revision)
+    return Source(name, _from_hub(name, revision), False)
+
+
+def _from_hub(name: str, revision: str | None) -> Path:
+    """The files of a hub name. Those that are in the cache are not asked for again, a half download goes on."""
+
+    def fetch(**options: Any) -> Path:
+        # Files at the top only: folders hold other formats of the same weights.
+        return Path(
+            huggingface_hub.snapshot_download(
+                name, revision=revision, allow_patterns=_FILES, ignore_patterns=["*/*", "consolidated*"], **options
+            )
+        )
+
+    try:
+        try:
+            cached = fetch(local_files_only=True)
+            if _whole(cached):
+                return cached
+        except OSError:
+            pass  # not in the cache
+        return fetch()
+    except (OSError, ValueError, *_HUB_ERRORS) as error:
+        if isinstance(error, errors.GatedRepoError):
+            raise UserError(
+                f"model {name}: its owner wants to be asked first: see its page, then hf auth login"
+            ) from error
+        if isinstance(error, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
+            raise UserError(
+                f"model {name}: the hub has no such model or revision, and no such directory is here"
+            ) from error
+        raise UserError(
+            f"model {name}: not all of it is in the cache, and the hub cannot be reached ({_reason(error)}): check the "
+            "network, or give a local directory; what was downloaded is kept"
+        ) from error
+
+
+def _whole(directory: Path) -> bool:
+    """Whether a model's files are all there. The cache shows a file only when it was downloaded to its end."""
+    index = directory / "model.safetensors.index.json"
+    weights = ["model.safetensors"]
+    if index.is_file():
+        weights = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    return all((directory / name).is_file() for name in ("config.json", "tokenizer_config.json", *weights))
 
 
 def device(name: str) -> torch.device:
@@ -87,7 +135,7 @@ def dtype(name: str, where: torch.device) -> torch.dtype:
 
 def config(source: Source) -> Any:
     """What the model is, without dropout: what was sampled and what is scored must be one distribution."""
-    found = _load(source, "config.json", lambda **options: transformers.AutoConfig.from_pretrained(**options))
+    found = _load(source, "config.json", transformers.AutoConfig.from_pretrained)
     for key, value in found.to_dict().items():
         if "drop" in key and isinstance(value, float):
             setattr(found, key, 0.0)
@@ -95,7 +143,7 @@ def config(source: Source) -> Any:
 
 
 def tokenizer(source: Source) -> Any:
-    found = _load(source, "tokenizer", lambda **options: transformers.AutoTokenizer.from_pretrained(**options))
+    found = _load(source, "tokenizer", transformers.AutoTokenizer.from_pretrained)
     # Without its files transformers makes an empty tokenizer of the right class rather than none.
     if not found("a b c", add_special_tokens=False)["input_ids"]:
         raise UserError(f"model {source.name}: its tokenizer is missing or empty{_advice(source)}")
@@ -105,11 +153,12 @@ def tokenizer(source: Source) -> Any:
 def model(source: Source, settings: Any, stored: torch.dtype) -> Any:
     """The model with all of its weights."""
 
-    def weights(**options: Any) -> Any:
+    def weights(directory: str, **options: Any) -> Any:
         return transformers.AutoModelForCausalLM.from_pretrained(
+            directory,
             config=settings,
             dtype=stored,
-            use_safetensors=True,  # the older files are pickles, which can run code
+            use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             **options,
@@ -138,27 +187,19 @@ def check_vocabulary(source: Source, found: Any, words: Any) -> None:
 
 
 def _load(source: Source, part: str, read: Callable[..., Any]) -> Any:
-    """One part of a model, from disk if it is there, else from the hub."""
-    logging = transformers.utils.logging
-    logging.set_verbosity_error()
-    place = {"pretrained_model_name_or_path": source.place, "trust_remote_code": False, "revision": source.revision}
-    if source.local:
-        del place["revision"]
+    """One part of a model."""
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()  # reading from disk takes seconds
     try:
-        logging.disable_progress_bar()
-        try:
-            return read(**place, local_files_only=True)
-        except OSError:
-            if source.local:
-                raise
-        logging.enable_progress_bar()  # a download takes long enough to be watched
-        return read(**place)
+        return read(str(source.directory), trust_remote_code=False, local_files_only=True)
     except _REFUSALS as error:
         if out_of_memory(error):
             raise
-        broken = isinstance(error, (OSError, json.JSONDecodeError, SafetensorError, httpx.HTTPError))
+        broken = isinstance(error, OSError | json.JSONDecodeError | SafetensorError)
         advice = _advice(source) if broken else ""
         raise UserError(f"model {source.name}: cannot read its {part}: {_reason(error)}{advice}") from error
+    finally:
+        transformers.utils.logging.enable_progress_bar()
 
 
 def _reason(error: BaseException) -> str:
@@ -166,8 +207,6 @@ def _reason(error: BaseException) -> str:
     said = " ".join(str(error).split()) or type(error).__name__
     if "trust_remote_code" in said:
         return "it comes with code of its own, which is never run here"
-    if "couldn't connect" in said or isinstance(error, httpx.HTTPError):
-        return "it is not in the cache, and the hub does not answer"
     if isinstance(error, SafetensorError):
         return f"a file is damaged or cut short ({said})"
     if isinstance(error, KeyError):
@@ -179,4 +218,4 @@ def _reason(error: BaseException) -> str:
 def _advice(source: Source) -> str:
     if source.local:
         return "; copy or download the model again"
-    return "; check the name and the network, or give a local directory"
+    return f"; remove {source.directory.parent.parent}, and it is downloaded again"
