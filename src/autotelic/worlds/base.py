@@ -138,6 +138,10 @@ class World(ABC):
         ValueError if the spec is none of this world's."""
         raise ValueError(f"the world {self.name} takes no tasks from elsewhere")
 
+    def kind_of(self, task: Task) -> Kind:
+        """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
+        return self.kinds[task.kind]
+
     def load_suite(self, path: str | Path) -> list[Task]:
         """A user's own tasks to measure with."""
         raise UserError(f"suite={path}: the world {self.name} reads no suites")

@@ -77,6 +77,8 @@ class ScriptedPlayer(Player):
         return kind.compose(entry.program, [literals.parse_arguments(call) for call, _ in entry.calls], entry.message)
 
     def _answer(self, task: Task, rng: np.random.Generator) -> str:
+        if task.kind not in ("deduction", "abduction", "induction"):
+            raise UserError(f"player=scripted knows no answers to {task.kind} tasks: take another player")
         chance = rng.random()
         pick = int(rng.integers(1 << 30))  # drawn always: one answer takes the same numbers whatever it is
         if chance < self.config.unformatted:

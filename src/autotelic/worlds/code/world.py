@@ -31,13 +31,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World, content_address
+from autotelic.worlds.base import Answer, Kind, Proposal, Rejection, Task, Verdict, World, content_address
 from autotelic.worlds.code import suite, suites
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
+from autotelic.worlds.code.kinds.humaneval import HumanEval
 from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, values
 
 IDENTITY = "def f(a):\n    return a"
@@ -58,6 +60,7 @@ class CodeWorld(World):
     name = "code"
     Config = CodeWorldConfig
     kinds: Mapping[str, CodeKind]  # pyright: ignore[reportIncompatibleVariableOverride]
+    exams: Mapping[str, HumanEval] = MappingProxyType({HumanEval.name: HumanEval()})  # only to measure with
 
     def __init__(self, config: CodeWorldConfig | None = None) -> None:
         self.config = config or CodeWorldConfig()
@@ -157,6 +160,25 @@ class CodeWorld(World):
 
     def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
         """Every pair's verdict. A task and answer that come more than once are judged once."""
+        batch = iter(self._judge_batch([pair for pair in pairs if pair[0].kind not in self.exams], seed))
+        examined: dict[tuple[str, str], Verdict] = {}
+        verdicts = []
+        for task, answer in pairs:
+            key = task.id, answer.text
+            if task.kind in self.exams and key not in examined:
+                examined[key] = self._verdict(self._examine(task, answer, seed), seed)
+            verdicts.append(examined[key] if task.kind in self.exams else next(batch))
+        return verdicts
+
+    def _examine(self, task: Task, answer: Answer, seed: int) -> Grade:
+        """What is right is right twice, under two hash seeds."""
+        exam = self.exams[task.kind]
+        grade = exam.examine(task, answer.text, self.sandbox, self._judging_server(task, seed, 0))
+        if grade.outcome != "correct":
+            return grade
+        return _confirmed(exam.examine(task, answer.text, self.sandbox, self._judging_server(task, seed, 1)))
+
+    def _judge_batch(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
         attempts: dict[tuple[str, str], Attempt | Grade] = {}
         tasks: dict[str, Task] = {}
         for task, answer in pairs:
@@ -229,11 +251,7 @@ class CodeWorld(World):
                 again[key] = job
         batch.run(list(again.values()))
         for key, job in again.items():
-            second = self._grade(tasks[key[0]], attempts[key], batch[job])
-            if second.outcome in Verdict.NOT_EVIDENCE:
-                grades[key] = second
-            elif second.outcome != "correct":
-                grades[key] = Grade("wrong", detail="right in one run, not in the next")
+            grades[key] = _confirmed(self._grade(tasks[key[0]], attempts[key], batch[job]))
 
     def _verdict(self, grade: Grade, seed: int) -> Verdict:
         solved = grade.outcome == "correct"
@@ -248,6 +266,9 @@ class CodeWorld(World):
         return self._server(task.spec["key"], 2 + seed % others + turn)
 
     # Held-out tasks
+
+    def kind_of(self, task: Task) -> Kind:
+        return self.exams[task.kind] if task.kind in self.exams else self.kinds[task.kind]
 
     @cached_property
     def suite(self) -> list[Task]:
@@ -292,6 +313,13 @@ def _agreed_outputs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list
         if one.encoded == "null":
             raise RefusedError("no_value", "returned None")
     return [outcome.encoded for outcome in first if outcome.encoded is not None]
+
+
+def _confirmed(second: Grade) -> Grade:
+    """The grade of what was right once, after a second run."""
+    if second.outcome == "correct" or second.outcome in Verdict.NOT_EVIDENCE:
+        return second
+    return Grade("wrong", detail="right in one run, not in the next")
 
 
 def _draft_key(draft: Draft) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from autotelic.errors import UserError
 from autotelic.registry import nearest
 from autotelic.worlds.base import Task
-from autotelic.worlds.code.suites import codeio, own
+from autotelic.worlds.code.suites import codeio, humaneval, own
 
 if TYPE_CHECKING:
     from autotelic.worlds.code.world import CodeWorld
 
-NAMED: dict[str, Callable[[CodeWorld], list[Task]]] = {"codeio": codeio.load}
+NAMED: dict[str, Callable[[CodeWorld], list[Task]]] = {"codeio": codeio.load, "humaneval": humaneval.load}
 
 
 def load_suite(name: str | Path, world: CodeWorld) -> list[Task]:
