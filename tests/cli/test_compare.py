@@ -177,6 +177,17 @@ def test_other_verbs_are_compared_by_their_own_headline(make, compare):
     assert "75.0 ± 0.0 %" in compare("tuned-0", "tuned-1").out
 
 
+def test_depths_are_compared_where_runs_have_them(make, compare, tmp_path):
+    for seed in (0, 1):
+        row = {"before": 0.0, "after": 0.5, "n": 320, "depth": {"1": {"before": 0.0, "after": 0.75}, "2": {}}}
+        make(f"deep-{seed}", 0.5, seed, result={"heldout": {"deduction": row}})
+    report = json.loads(compare("deep-0", "deep-1", "plot=bars.svg", "--json").out)
+    figures = report["groups"][0]["figures"]
+    assert list(figures) == ["deduction before", "deduction after", "deduction gain", "deduction depth 1 after"]
+    assert figures["deduction depth 1 after"]["mean"] == 0.75
+    assert "deduction depth 1" not in (tmp_path / "bars.svg").read_text()
+
+
 def test_runs_made_by_different_code_are_said_to_be(six, compare, tmp_path):
     meta = tmp_path / "runs" / "more-1" / "meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"commit": "0123abc"}))

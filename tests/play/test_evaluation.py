@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autotelic.play import evaluation
-from autotelic.play.evaluation import evaluate, figures, ks, pass_at_k, spread
+from autotelic.play.evaluation import enter, evaluate, figures, ks, pass_at_k, spread
 from autotelic.play.player import Player, Sample
 from autotelic.worlds.base import Task, Verdict
 
@@ -139,4 +139,24 @@ def test_figures_name_kinds_and_depths(judge):
         "heldout/one/depth/1": 0.5,
         "heldout/one/depth/2": 1.0,
         "heldout/two": 0.0,
+    }
+
+
+def test_figures_of_another_suite_have_its_name(judge):
+    assert figures(evaluate(judge, Known(), SUITE[3:], 3), "codeio") == {"codeio/two": 0.0}
+
+
+def test_headline_figures_have_before_and_after_by_kind_and_depth(judge):
+    headline: dict[str, dict[str, Any]] = {}
+    enter(headline, "before", evaluate(judge, Known(), SUITE, 3))
+    better = [task(at, known.kind, known.features.get("depth"), True, 1) for at, known in enumerate(SUITE)]
+    enter(headline, "after", evaluate(judge, Known(), better, 3))
+    assert headline == {
+        "one": {
+            "before": pytest.approx(2 / 3),
+            "after": 1.0,
+            "n": 3,
+            "depth": {"1": {"before": 0.5, "after": 1.0}, "2": {"before": 1.0, "after": 1.0}},
+        },
+        "two": {"before": 0.0, "after": 1.0, "n": 1},
     }

@@ -114,11 +114,21 @@ def spread(tasks: Sequence[Task], wanted: int | None) -> list[Task]:
     return [tasks[index * len(tasks) // wanted] for index in range(wanted)]
 
 
-def figures(rows: Mapping[str, Row]) -> dict[str, float]:
+def figures(rows: Mapping[str, Row], prefix: str = "heldout") -> dict[str, float]:
     """The rows as figures of a step: heldout/KIND, and heldout/KIND/depth/DEPTH where there is more than one."""
     found: dict[str, float] = {}
     for kind, row in rows.items():
-        found[f"heldout/{kind}"] = row["accuracy"]
+        found[f"{prefix}/{kind}"] = row["accuracy"]
         if len(row["depth"]) > 1:
-            found |= {f"heldout/{kind}/depth/{depth}": part["accuracy"] for depth, part in row["depth"].items()}
+            found |= {f"{prefix}/{kind}/depth/{depth}": part["accuracy"] for depth, part in row["depth"].items()}
     return found
+
+
+def enter(headline: dict[str, dict[str, Any]], when: str, rows: Mapping[str, Row]) -> None:
+    """Enters the rows into a run's headline figures, as they are before or after learning:
+    {kind: {"before": …, "after": …, "n": …, "depth": {"1": {"before": …, "after": …}, …}}}."""
+    for kind, row in rows.items():
+        known = headline.setdefault(kind, {})
+        known |= {when: row["accuracy"], "n": row["n"]}
+        for depth, part in row["depth"].items():
+            known.setdefault("depth", {}).setdefault(depth, {})[when] = part["accuracy"]

@@ -126,6 +126,9 @@ def headline(result: Mapping[str, Any]) -> dict[str, float]:
         found |= {f"{kind} before": before, f"{kind} after": after}
         if _is_number(before) and _is_number(after):
             found[f"{kind} gain"] = after - before
+        depths = heldout[kind].get("depth")
+        for depth, part in depths.items() if isinstance(depths, Mapping) else ():
+            found[f"{kind} depth {depth} after"] = part.get("after") if isinstance(part, Mapping) else None
     measured = result.get("eval")
     if isinstance(measured, Mapping):
         found |= {name: value for name, value in measured.items() if name != "episodes"}

@@ -91,6 +91,7 @@ def _bars(comparison: Comparison) -> Iterator[tuple[str, dict[str, str]]]:
     """Title and figures, by the label of their bars, of each panel with bars. Shares stand side by side; anything else
     has a scale of its own."""
     after = {name.removesuffix(" after"): name for name in comparison.figures if name.endswith(" after")}
+    after = {label: name for label, name in after.items() if " depth " not in label}
     if after:
         yield "held-out accuracy after learning", after
         return
