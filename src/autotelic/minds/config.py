@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from autotelic.errors import UserError
 
 ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "ppo")
+OPTIMIZERS = ("adamw", "muon")
 AGGREGATES = ("default", "token", "sequence", "constant")
 
 
@@ -17,7 +18,9 @@ class LearnerConfig:
     enabled: bool = True  # False: play on, change nothing
     estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo or ppo
     aggregate: str = "default"  # how tokens become a loss: token, sequence or constant; default is the estimator's own
-    lr: float = 1e-6
+    optimizer: str = "adamw"  # adamw, or muon: faster for small networks trained from nothing
+    lr: float = 1e-6  # of matrices under muon
+    adam_lr: float = 0.001  # under muon, of all that is no matrix
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     grad_clip: float = 1.0  # norm of the gradient of one update; 0 switches it off
@@ -41,6 +44,8 @@ class LearnerConfig:
             raise UserError(f"estimator is {self.estimator!r}; known are {', '.join(ESTIMATORS)}")
         if self.aggregate not in AGGREGATES:
             raise UserError(f"aggregate is {self.aggregate!r}; known are {', '.join(AGGREGATES)}")
+        if self.optimizer not in OPTIMIZERS:
+            raise UserError(f"optimizer is {self.optimizer!r}; known are {', '.join(OPTIMIZERS)}")
         for name, least in {"minibatch": 1, "epochs": 1}.items():
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least {least}")

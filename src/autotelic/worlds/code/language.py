@@ -27,6 +27,16 @@ MAX_LENGTH = 5  # of inputs
 BOUND = 99  # on ints in between
 LENGTH_BOUND = 10  # on lists and strings in between
 
+# fmt: off
+# Every program and value of the language is made of these and of numbers, cut greedily, the longest first.
+WORDS = (
+    "def f(x):", "\n    ", "\n        ", "return ", "if ", "else:", " if ", " else ", "for i in ", " for i in ", " in ",
+    "not ", " = ", " + ", " - ", " * ", " // ", " % ", " < ", " > ", " == ", "abs(", "len(", "sum(", "max(", "min(",
+    "sorted(", "str(", "list(", "range(", ".count(", "(", ")", "[", "]", "[::-1]", "[::2]", "[:", ":]", ":", ", ",
+    "x", *VARIABLES, "i", "-", "'", "True", "False", *LETTERS,
+)
+# fmt: on
+
 
 class Chance(Protocol):
     """What is asked of a random generator: two of the methods of numpy's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotelic.worlds.base import Task
+from autotelic.worlds.code import brief
 from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import Attempt, Grade
 from autotelic.worlds.code.sandbox import Outcome
@@ -22,6 +23,10 @@ class Abduction(base.SingleKind):
             base.fence("output", base.show_value(task.spec["output"])),
             base.answer_rules(self.answer_form),
         )
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        program, wanted = task.spec["program"], base.show_value(task.spec["output"])
+        return f"{brief.kind(self.name)}{program}{brief.OUTPUT}{wanted}{brief.ANSWER}"
 
     def attempt(self, task: Task, text: str) -> Attempt:
         return Attempt(task.spec["program"], (base.read_arguments(base.read_answer(text)),))

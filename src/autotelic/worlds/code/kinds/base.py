@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from autotelic.worlds.base import Kind, Proposal, Request, Task
-from autotelic.worlds.code import literals
+from autotelic.worlds.code import brief, literals
 from autotelic.worlds.code.literals import MAX_TEXT
 from autotelic.worlds.code.programs import Program, ProgramError, Rules, check
 from autotelic.worlds.code.sandbox import Outcome, values
@@ -94,6 +94,22 @@ class CodeKind(Kind):
     @abstractmethod
     def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
         """A proposal, as a player that has its parts writes it."""
+
+    # The brief wording: the same in a few tokens of the small language (see brief.py)
+
+    def brief_propose_prompt(self, request: Request) -> str:
+        raise RefusedError("format", f"the kind {self.name} has no brief wording")
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        raise RefusedError("format", f"the kind {self.name} has no brief wording")
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        """The proposal that a reply to the brief prompt stands for."""
+        raise RefusedError("format", f"the kind {self.name} has no brief wording")
+
+    def expand_answer(self, text: str) -> str:
+        """The answer that a reply to the brief prompt stands for."""
+        return answer_text(text)
 
     # From text to verdict
 
@@ -255,6 +271,17 @@ class SingleKind(CodeKind):
             + "\n"
             + fence("input", "1"),
         )
+
+    def brief_propose_prompt(self, request: Request) -> str:
+        shown = "".join(
+            f"{brief.REFERENCE}{task.spec['program']}{brief.INPUT}{show_arguments(task.spec['input'])}"
+            for task in request.references
+        )
+        return f"{brief.PROPOSE}{brief.kind(self.name)}{shown}{brief.ANSWER}"
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        program, _, given = text.partition(brief.INPUT)
+        return f"{fence('python', program)}\n{fence('input', given)}"
 
     def draft(self, proposal: Proposal) -> Draft:
         blocks = read_blocks(proposal.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotelic.worlds.base import Task
-from autotelic.worlds.code import literals
+from autotelic.worlds.code import brief, literals
 from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import Attempt, Grade, RefusedError
 from autotelic.worlds.code.sandbox import Outcome, values
@@ -23,6 +23,10 @@ class Deduction(base.SingleKind):
             base.fence("python", f"f({base.show_arguments(task.spec['input'])})"),
             base.answer_rules(self.answer_form),
         )
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        program, given = task.spec["program"], base.show_arguments(task.spec["input"])
+        return f"{brief.kind(self.name)}{program}{brief.INPUT}{given}{brief.ANSWER}"
 
     def attempt(self, task: Task, text: str) -> Attempt:
         try:

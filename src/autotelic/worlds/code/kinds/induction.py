@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotelic.worlds.base import Proposal, Request, Task, content_address
-from autotelic.worlds.code import literals
+from autotelic.worlds.code import brief, literals
 from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError
 from autotelic.worlds.code.programs import canonical_form
@@ -57,6 +57,26 @@ class Induction(base.CodeKind):
             f"Message: {spec['message']}" if spec["message"] else "",
             base.answer_rules(self.answer_form),
         )
+
+    def brief_propose_prompt(self, request: Request) -> str:
+        program = request.base.spec["program"] if request.base is not None else ""
+        return f"{brief.PROPOSE}{brief.kind(self.name)}{program}{brief.ANSWER}"
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        """The pairs that are shown; the message is left out, for the small language has no words."""
+        spec = task.spec
+        shown = zip(spec["inputs"][: spec["shown"]], spec["outputs"][: spec["shown"]], strict=True)
+        pairs = "".join(
+            f"{brief.INPUT}{base.show_arguments(given)}{brief.OUTPUT}{base.show_value(wanted)}"
+            for given, wanted in shown
+        )
+        return f"{brief.kind(self.name)}{pairs}{brief.ANSWER}"
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        """Inputs alone for a program that was given; else the program comes first."""
+        program, *inputs = ["", *text.split(brief.INPUT)] if request.base is not None else text.split(brief.INPUT)
+        blocks = [base.fence("python", program)] if program else []
+        return "\n".join([*blocks, *(base.fence("input", given) for given in inputs)])
 
     def draft(self, proposal: Proposal) -> Draft:
         blocks = base.read_blocks(proposal.text)

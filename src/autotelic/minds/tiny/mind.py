@@ -1,0 +1,235 @@
+"""The mind `tiny`: about a million weights, a vocabulary given by the world, and nothing known but form.
+
+Its base weights are trained at first use on babble, texts of the right form whose answers are random, and kept in the
+user's cache. What is true it can learn only from rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autotelic.errors import UserError
+from autotelic.minds.base import Generation, Mind, MindConfig, Scores
+from autotelic.minds.config import LearnerConfig
+from autotelic.minds.tiny.network import Network, Past
+from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary
+
+LONGEST = 1024  # positions: prompt and answer together
+_ROWS = 1024  # answers written at once
+_TOKENS = 16384  # scored at once
+
+
+@dataclass
+class TinyConfig(MindConfig):
+    max_tokens: int = 112
+    width: int = 160
+    heads: int = 5
+    layers: int = 2  # different blocks
+    loops: int = 2  # times that they are run over
+    base_steps: int = 1500  # updates of the base weights, 64 texts each
+    learner: LearnerConfig = field(
+        default_factory=lambda: LearnerConfig(optimizer="muon", lr=0.01, minibatch=512, entropy=0.0, rescore=False)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("width", "heads", "layers", "loops"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.width % (2 * self.heads):
+            raise UserError(f"width is {self.width}; it must be a multiple of 2 x heads = {2 * self.heads}")
+        if not self.max_tokens < LONGEST:
+            raise UserError(f"max_tokens is {self.max_tokens}; it must be below {LONGEST}")
+
+
+def padded(rows: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Rows of ids side by side, padded on the right, and their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    table = np.full((len(rows), max(int(lengths.max()), 1)), PAD, np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(table), torch.from_numpy(lengths)
+
+
+class TinyMind(Mind):
+    name = "tiny"
+    Config = TinyConfig
+    brief = True
+    config: TinyConfig
+
+    def __init__(self, config: TinyConfig, tokens: Sequence[str]) -> None:
+        super().__init__(config)
+        self.vocabulary = Vocabulary(tokens)
+        self.network = self._network()
+        self.base: Network | None = None
+
+    def _network(self) -> Network:
+        config = self.config
+        return Network(
+            len(self.vocabulary),
+            self.vocabulary.numbers(),
+            config.width,
+            config.heads,
+            config.layers,
+            config.loops,
+            LONGEST,
+        )
+
+    # Sampling
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        n: int,
+        rng: np.random.Generator,
+        *,
+        greedy: bool = False,
+        max_tokens: int | None = None,
+    ) -> list[Generation]:
+        bound = max_tokens or self.config.max_tokens
+        encoded = [np.array(self.vocabulary.encode(prompt)[-(LONGEST - bound) :], np.int32) for prompt in prompts]
+        written: list[Generation] = [Generation("")] * (len(prompts) * n)
+        # Neighbours in length together: what pads a batch costs as much as what is read.
+        order = sorted(range(len(prompts)), key=lambda k: len(encoded[k]))
+        width = max(1, _ROWS // n)
+        for start in range(0, len(order), width):
+            part = order[start : start + width]
+            chance = None if greedy else torch.from_numpy(rng.random((bound, len(part), n), dtype=np.float32))
+            tokens, log_probs = self._write([encoded[k] for k in part], n, bound, chance)
+            for row, k in enumerate(part):
+                for at in range(n):
+                    written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
+        return written
+
+    def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:
+        ends = np.flatnonzero(tokens == END)
+        length = int(ends[0]) + 1 if len(ends) else len(tokens)
+        text = self.vocabulary.decode(tokens[:length].tolist())
+        return Generation(text, prompt, tokens[:length].astype(np.int32), log_probs[:length].copy(), bool(len(ends)))
+
+    @torch.inference_mode()
+    def _write(
+        self, prompts: Sequence[np.ndarray], n: int, bound: int, chance: Tensor | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """n answers a prompt, token by token: ids and log-probabilities, each [prompts, n, longest]."""
+        ids, lengths = padded(prompts)
+        hidden, cache = self.network.read(ids)
+        hidden = hidden[torch.arange(len(ids)), lengths - 1][:, None].expand(-1, n, -1)
+        tokens = torch.full((bound, len(ids), n), PAD)
+        log_probs = torch.zeros((bound, len(ids), n))
+        going, alive = torch.arange(len(ids)), torch.ones((len(ids), n), dtype=torch.bool)
+        past = Past(self.network, len(ids), n, bound)
+        for time in range(bound):
+            chosen, likelihood = self._choose(hidden, None if chance is None else chance[time, going])
+            chosen = torch.where(alive, chosen, PAD)
+            tokens[time, going], log_probs[time, going] = chosen, likelihood
+            alive &= chosen != END
+            busy = alive.any(1)
+            if not busy.any():
+                break
+            # Prompts whose answers have all ended are dropped once they are many: cutting the cache has its price.
+            if busy.sum() < 0.7 * len(busy):
+                going, alive, lengths, chosen = going[busy], alive[busy], lengths[busy], chosen[busy]
+                cache = [(key[busy], value[busy]) for key, value in cache]
+                past.keep(busy)
+            hidden = self.network.follow(chosen[:, :, None], lengths, cache, past)[:, :, 0]
+        return tokens.permute(1, 2, 0).numpy(), log_probs.permute(1, 2, 0).numpy()
+
+    def _choose(self, hidden: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor]:
+        logits = self._logits(hidden)
+        log_probs = logits.log_softmax(-1)
+        if chance is None:
+            likelihood, chosen = log_probs.max(-1)
+            return chosen, likelihood
+        # One uniform number a token, turned into a token by the cumulated probabilities.
+        heaps = log_probs.exp().cumsum(-1)
+        chosen = torch.searchsorted(heaps, (chance * heaps[..., -1])[..., None])[..., 0]
+        chosen = chosen.clamp_(max=heaps.shape[-1] - 1)
+        return chosen, log_probs.gather(-1, chosen[..., None])[..., 0]
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """At the temperature of sampling; what no text may hold is never written."""
+        logits = self.network.logits(hidden) / self.config.temperature
+        logits[..., PAD] = -torch.inf
+        return logits
+
+    # Scoring
+
+    @property
+    def width(self) -> int:
+        return self.config.width
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.network.parameters())
+
+    def score(self, generations: Sequence[Generation]) -> Scores:
+        return self._score(self.network, generations)
+
+    @torch.no_grad()
+    def base_log_probs(self, generations: Sequence[Generation]) -> Tensor:
+        assert self.base is not None
+        return self._score(self.base, generations).log_probs
+
+    def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
+        """Answers to one prompt side by side, the prompt read once."""
+        rows: dict[bytes, list[int]] = {}
+        for position, generation in enumerate(generations):
+            rows.setdefault(generation.prompt.tobytes(), []).append(position)
+        answers = max(map(len, rows.values()))
+        ids, lengths = padded([generations[positions[0]].prompt for positions in rows.values()])
+        table, _ = padded([generation.tokens for generation in generations])
+        place = torch.empty(len(generations), dtype=torch.long)  # of each generation among [prompts x answers]
+        for row, positions in enumerate(rows.values()):
+            place[positions] = row * answers + torch.arange(len(positions))
+        grid = torch.full((len(rows) * answers, table.shape[1]), PAD)
+        grid[place] = table
+        grid = grid.view(len(rows), answers, -1)
+
+        hidden, cache = network.read(ids)
+        first = hidden[torch.arange(len(ids)), lengths - 1][:, None, None].expand(-1, answers, 1, -1)
+        rest = network.follow(grid[:, :, :-1], lengths, cache) if grid.shape[2] > 1 else first[:, :, :0]
+        hidden = torch.cat([first, rest], 2).flatten(0, 1)[place]
+        mask = table != PAD
+        log_probs = hidden.new_zeros(table.shape)
+        entropy = hidden.new_zeros(table.shape)
+        logits = network.logits(hidden[mask]) / self.config.temperature
+        logits = logits.index_fill(-1, torch.tensor([PAD]), -torch.inf)
+        every = logits.log_softmax(-1)
+        log_probs[mask] = every.gather(-1, table[mask][:, None])[:, 0]
+        entropy[mask] = -(every.exp() * every.masked_fill(every == -torch.inf, 0.0)).sum(-1)
+        return Scores(log_probs, entropy, hidden, mask)
+
+    def pieces(self, generations: Sequence[Generation]) -> Iterator[list[int]]:
+        """Answers to one prompt stay together."""
+        rows: dict[bytes, list[int]] = {}
+        for position, generation in enumerate(generations):
+            rows.setdefault(generation.prompt.tobytes(), []).append(position)
+
+        def size(positions: list[int]) -> int:
+            longest = max(len(generations[position].tokens) for position in positions)
+            return len(generations[positions[0]].prompt) + len(positions) * longest
+
+        piece: list[int] = []
+        tokens = 0
+        for positions in sorted(rows.values(), key=size):
+            if piece and tokens + size(positions) > _TOKENS:
+                yield piece
+                piece, tokens = [], 0
+            piece = piece + positions
+            tokens += size(positions)
+        if piece:
+            yield piece
+
+    # Saving
+
+    def state(self) -> dict[str, Any]:
+        return dict(self.network.state_dict())
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.network.load_state_dict(dict(state))
