@@ -100,3 +100,30 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers.LlamaForCausalLM(config).save_pretrained(directory)
     write_tokenizer(directory, first=True)
     return directory
+
+
+@pytest.fixture(scope="session")
+def opt(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """OPT of two layers: positions are learned, not relative, and its layers drop parts themselves."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.set_num_threads(1)
+    torch.manual_seed(2)
+    directory = tmp_path_factory.mktemp("opt")
+    config = transformers.OPTConfig(
+        vocab_size=300,
+        hidden_size=32,
+        word_embed_proj_dim=32,
+        ffn_dim=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+        dropout=0.5,
+        init_std=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    transformers.OPTForCausalLM(config).save_pretrained(directory)
+    write_tokenizer(directory)
+    return directory

@@ -175,7 +175,7 @@ class Hub(ThreadingHTTPServer):
 
     def __init__(self, model: Path) -> None:
         super().__init__(("127.0.0.1", 0), HubRequest)
-        self.model, self.cut, self.sent = model, False, []
+        self.model, self.cut, self.sent, self.asked = model, False, [], []
 
 
 class HubRequest(BaseHTTPRequestHandler):
@@ -189,6 +189,7 @@ class HubRequest(BaseHTTPRequestHandler):
         self.answer(True)
 
     def answer(self, wanted: bool) -> None:
+        self.server.asked.append(self.path)
         name = self.path.partition("?")[0].rpartition("/")[2]
         names = sorted(path.name for path in self.server.model.iterdir())
         if self.path.startswith("/api/models/some/model"):
@@ -244,9 +245,18 @@ def hub(qwen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def test_a_hub_name_is_downloaded_once(hub):
     assert HFMind(HFConfig(model="some/model")).width == 32
     assert sorted(hub.sent) == sorted(path.name for path in hub.model.iterdir())
-    hub.shutdown()
-    hub.server_close()
-    assert HFMind(HFConfig(model="some/model")).width == 32  # from the cache, and nobody is asked
+    hub.asked.clear()
+    assert HFMind(HFConfig(model="some/model")).width == 32
+    assert hub.asked == []
+
+
+def test_a_model_of_which_the_cache_has_a_part_is_downloaded(hub, tmp_path):
+    part = tmp_path / "hub" / "models--some--model"
+    (part / "snapshots" / HubRequest.commit).mkdir(parents=True)
+    (part / "refs").mkdir()
+    (part / "refs" / "main").write_text(HubRequest.commit)
+    shutil.copy(hub.model / "config.json", part / "snapshots" / HubRequest.commit)
+    assert HFMind(HFConfig(model="some/model")).width == 32
 
 
 def test_a_download_that_breaks_off_is_one_line_and_goes_on_later(hub, monkeypatch):

@@ -227,7 +227,8 @@ class HFMind(Mind):
             if self._base is None:
                 stored = hf_network.storage(self.config, self._compute)
                 again = hf_loading.model(self._source, hf_loading.config(self._source), stored)
-                self._base = hf_network.Network(again.to(self.network.device), self.config, self._compute)
+                frozen = again.to(self.network.device).requires_grad_(False)
+                self._base = hf_network.Network(frozen, self.config, self._compute)
             return self._base.frozen_log_probs(generations)
 
     def pieces(self, generations: Sequence[Generation]) -> Iterable[list[int]]:

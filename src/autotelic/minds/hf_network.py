@@ -69,8 +69,14 @@ class Network:
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """As the model shapes them; float32, whatever the layers are computed in."""
-        logits = self.head(hidden).float() * self._factor
+        logits = self.head(hidden).float()
+        if self._factor != 1:  # most models need no more, and each pass over a hundred thousand figures a token counts
+            logits = logits * self._factor
         return self._cap * torch.tanh(logits / self._cap) if self._cap else logits
+
+    def _log_probs(self, hidden: torch.Tensor) -> torch.Tensor:
+        logits, temperature = self._logits(hidden), self.config.temperature
+        return torch.log_softmax(logits if temperature == 1 else logits / temperature, -1)
 
     def _read(self, prompts: Sequence[np.ndarray], cache: DynamicCache | None) -> tuple[torch.Tensor, torch.Tensor]:
         """Hidden states and mask of left-padded prompts: [batch, longest]."""
@@ -136,7 +142,7 @@ class Network:
             cache.batch_repeat_interleave(copies)
             mask, hidden = mask.repeat_interleave(copies, 0), hidden[:, -1].repeat_interleave(copies, 0)
             for position in range(max(room)):
-                log_probs = torch.log_softmax(self._logits(hidden) / self.config.temperature, -1)
+                log_probs = self._log_probs(hidden)
                 chosen = _draw(log_probs, None if chances is None else chances[alive, position])
                 values = log_probs.gather(1, chosen[:, None])[:, 0].tolist()
                 going = []
@@ -199,7 +205,7 @@ class Network:
         return torch.cat(log_probs), torch.cat(entropies)
 
     def _figures(self, hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        log_probs = torch.log_softmax(self._logits(hidden) / self.config.temperature, -1)
+        log_probs = self._log_probs(hidden)
         entropy = -(log_probs.exp() * log_probs).sum(-1)
         return log_probs.gather(1, targets[:, None])[:, 0], entropy
 
