@@ -24,7 +24,11 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "scripted": "autotelic.play.players.scripted:ScriptedPlayer",
     },
     "environments": {},
-    "minds": {},
+    "minds": {
+        "tiny": "autotelic.minds.tiny.mind:TinyMind",
+        "hf": "autotelic.minds.hf:HFMind",
+        "endpoint": "autotelic.minds.endpoint:EndpointMind",
+    },
     "policies": {},
     "curricula": {},
     "kinds": {},
@@ -68,8 +72,9 @@ def _found(group: str) -> dict[str, EntryPoint]:
 
 
 def names(group: str) -> list[str]:
-    """All names of a group, without importing any of them."""
-    return sorted({*BUILT_IN[group], *_found(group)})
+    """All names of a group, without importing any of them. Every mind is a player."""
+    minds = names("minds") if group == "players" else []
+    return sorted({*BUILT_IN[group], *_found(group), *minds})
 
 
 def get(group: str, name: str) -> type[Any]:
@@ -77,6 +82,10 @@ def get(group: str, name: str) -> type[Any]:
     target = BUILT_IN[group].get(name)
     if target is None:
         point = _found(group).get(name)
+        if point is None and group == "players" and name in names("minds"):
+            from autotelic.play.players.mind import player_of
+
+            return player_of(get("minds", name))
         if point is None:
             raise UserError(f"no {group} named '{name}': {nearest(name, names(group))}")
         target = point.value

@@ -24,9 +24,9 @@ PRESETS = Path(__file__).parent / "presets"
 
 GROUPS = {
     "world": Group("worlds", "code"),
-    "player": Group("players", "grammar"),
-    "proposer": Group("players"),
-    "solver": Group("players"),
+    "player": Group("players", "grammar", generic=("hf", "model")),
+    "proposer": Group("players", generic=("hf", "model")),
+    "solver": Group("players", generic=("hf", "model")),
 }
 
 EPILOG = """\

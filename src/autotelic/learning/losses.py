@@ -159,21 +159,21 @@ def entropy_terms(
     weight: float,
     floor: float,
     push: float,
-    level: float | None = None,
+    level: float | Tensor | None = None,
     aggregate: Aggregate = "token",
     total: int | None = None,
     constant: float | None = None,
 ) -> tuple[Tensor, float]:
     """-weight * entropy, and -push * entropy on top while entropy is below the floor, with its mean over tokens.
 
-    The floor (nats a token) is compared with `level`, the mean over the tokens of the whole minibatch as far as the
-    caller knows it, for instance from scoring it before the update: all its pieces must be pushed or none. Without it
-    the mean of this call decides. At or above the floor the push is exactly zero.
+    The floor (nats a token) is compared with `level`, the mean over the tokens of the whole minibatch, or of what each
+    sequence belongs to ([B]), as far as the caller knows it: all pieces must be pushed or none. Without it the mean of
+    this call decides. At or above the floor the push is exactly zero.
     """
     mean = _token_mean(entropy.detach(), mask)
-    below = bool(mask.any()) and (mean if level is None else level) < floor
-    rate = weight + (push if below else 0.0)
-    return -rate * aggregate_terms(entropy, mask, aggregate, total, constant), mean
+    known = torch.as_tensor(mean if level is None else level, dtype=entropy.dtype).expand(len(entropy))
+    rate = weight + push * (known < floor)
+    return -aggregate_terms(rate[:, None] * entropy.masked_fill(~mask, 0.0), mask, aggregate, total, constant), mean
 
 
 def value_loss(

@@ -1,13 +1,14 @@
 """Language models: batched sampling with log-probabilities, scoring with gradient, saving and loading.
 
-A mind knows prompts and what it wrote after them, nothing of tasks. Players ask it, a learner (minds/learner.py) changes
-it. To add one, subclass `Mind` and name it in the entry point group `autotelic.minds`: it is then a player as well.
+A mind knows prompts and what it wrote after them, nothing of tasks. Players ask it, a learner (minds/learner.py)
+changes it. To add one, subclass `Mind` and name it in the entry point group `autotelic.minds`: it is then a player as
+well.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,8 @@ from autotelic.minds.config import LearnerConfig
 
 if TYPE_CHECKING:
     import torch
+
+Babble = Callable[[np.random.Generator, int], list[tuple[str, str]]]  # so many prompts, each with a well-formed reply
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,12 @@ class Mind(ABC):
     def __init__(self, config: Any) -> None:
         self.config = config
 
+    @classmethod
+    def for_world(cls, config: Any, tokens: Sequence[str], babble: Babble) -> Mind:
+        """The mind as it starts to play in a world. One that has a language of its own takes no notice of the world's
+        `tokens` and `babble`."""
+        return cls(config)
+
     @abstractmethod
     def sample(
         self,
@@ -90,6 +99,10 @@ class Mind(ABC):
     def parameters(self) -> list[torch.nn.Parameter]:
         """The weights that learning changes."""
         raise NotImplementedError(f"{type(self).__name__} does not learn")
+
+    def matrices(self) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+        """The weights apart: matrices inside the network, and all others (see learning/muon.py)."""
+        raise UserError(f"optimizer=muon is not for the mind {self.name}: take adamw")
 
     def score(self, generations: Sequence[Generation]) -> Scores:
         """The log-probabilities of what was written, with gradient."""

@@ -23,6 +23,8 @@ class LearnerConfig:
     adam_lr: float = 0.001  # under muon, of all that is no matrix
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
+    constant: float = 100.0  # tokens that aggregate=constant divides by
+    gradients_by_kind: bool = True  # also show the gradient's norm by role and kind; keeps one more copy of it
     grad_clip: float = 1.0  # norm of the gradient of one update; 0 switches it off
     minibatch: int = 128  # samples an update
     epochs: int = 1  # passes over a step's samples
@@ -49,8 +51,10 @@ class LearnerConfig:
         for name, least in {"minibatch": 1, "epochs": 1}.items():
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least {least}")
-        nonnegative = ("lr", "weight_decay", "grad_clip", "clip_low", "clip_high", "kl", "entropy", "entropy_floor")
-        for name in (*nonnegative, "entropy_push", "importance_cap", "value_lr", "value_clip"):
+        if not self.constant > 0:
+            raise UserError(f"constant is {self.constant}; it must be above 0")
+        rates = ("lr", "adam_lr", "value_lr", "weight_decay", "grad_clip", "clip_low", "clip_high", "value_clip")
+        for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         for name in ("gamma", "gae_lambda"):

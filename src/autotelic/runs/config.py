@@ -230,7 +230,8 @@ def _choose(
         generic = groups[key].generic
         if name is None or name in _options(key, groups, presets):
             continue
-        if generic is None:
+        # A hub name or a path: a word alone is more likely a slip of the pen than a model.
+        if generic is None or not ("/" in name or Path(name).exists()):
             at = "" if any(override.key_or_group == key for override in overrides) else f"{where}: "
             raise UserError(f"{at}no {key} named '{name}': {registry.nearest(name, _options(key, groups, presets))}")
         chosen[key] = generic[0]

@@ -90,3 +90,9 @@ def sweep_aside(directory: Path) -> None:
 def sha256(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_directory() -> Path:
+    """Where what can be made again is kept: suites, base weights, converted models."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "autotelic"

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from autotelic.errors import UserError
 
 Plain = Any  # None, bool, int, float, str, and lists and dicts of these: what JSON can hold
@@ -112,6 +114,25 @@ class Kind(ABC):
     def solve_prompt(self, task: Task) -> str:
         """The text a solver sees. Never holds the answer."""
 
+    # The brief wording, for minds with a small vocabulary of their own (`World.tokens`): the same in a few tokens.
+
+    def brief_propose_prompt(self, request: Request) -> str:
+        raise self._no_brief_wording()
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        raise self._no_brief_wording()
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        """The proposal that a reply to the brief prompt stands for."""
+        raise self._no_brief_wording()
+
+    def expand_answer(self, text: str) -> str:
+        """The answer that a reply to the brief prompt stands for."""
+        raise self._no_brief_wording()
+
+    def _no_brief_wording(self) -> UserError:
+        return UserError(f"tasks of the kind {self.name} have no brief wording: take a player that reads full prompts")
+
 
 class World(ABC):
     """Decides what is true about tasks. Batched; deterministic given seeds."""
@@ -119,6 +140,7 @@ class World(ABC):
     name: ClassVar[str]
     version: str  # part of every verdict: what must be equal for a replay to be a replay
     kinds: Mapping[str, Kind]
+    tokens: Sequence[str] = ()  # all pieces that texts in the brief wording are made of; none: there is no such wording
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
 
     @abstractmethod
@@ -141,6 +163,11 @@ class World(ABC):
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
         return self.kinds[task.kind]
+
+    def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        """Brief prompts of all kinds and roles with replies that are right in form and random in content: nothing that
+        could be learned from them is true of this world."""
+        raise UserError(f"the world {self.name} has no brief wording: take a player that reads full prompts")
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A user's own tasks to measure with."""

@@ -1,5 +1,7 @@
 """Admission and judging in the code world, with every mistake of the reference as a test."""
 
+from dataclasses import replace
+
 import pytest
 
 from autotelic.errors import UserError
@@ -295,13 +297,52 @@ def test_verdicts_are_the_same_for_the_same_seed_and_carry_version_and_seed(worl
     assert {(found.seed, found.version) for found in first} == {(9, world.version)}
 
 
-def test_equal_answers_are_run_once(world, monkeypatch):
-    task = task_of(world, "abduction", "def f(a):\n    return a % 3", (4,))
-    ran = []
+@pytest.fixture
+def ran(world, monkeypatch):
+    """The jobs that the world has run since."""
+    jobs = []
     run = world.sandbox.run
-    monkeypatch.setattr(world.sandbox, "run", lambda jobs: ran.append(len(jobs)) or run(jobs))
+    monkeypatch.setattr(world.sandbox, "run", lambda given: jobs.extend(given) or run(given))
+    return jobs
+
+
+IMPURE = "def f(a):\n    return list({a: 1})[0] % 3"
+
+
+def test_equal_answers_are_run_once(world, ran):
+    task = task_of(world, "abduction", IMPURE, (4,))
+    ran.clear()
     world.judge([(task, Answer(answer_text("2")))] * 50, 1)
-    assert sum(ran) == 2  # the task's own program, and the answer
+    assert len(ran) == 2  # the task's own program, and the answer
+
+
+def test_answers_to_a_pure_program_share_a_process(world, ran):
+    task = task_of(world, "abduction", "def f(a):\n    return a % 3", (4,))
+    ran.clear()
+    verdicts = world.judge([(task, Answer(answer_text(text))) for text in ("1", "2", "7", "'x'")], 1)
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "wrong", "correct", "exception"]
+    assert len(ran) == 1
+
+
+def test_answers_to_a_program_that_is_not_pure_have_a_process_each(world, ran):
+    task = task_of(world, "abduction", IMPURE, (4,))
+    ran.clear()
+    world.judge([(task, Answer(answer_text(text))) for text in ("2", "5")], 1)
+    assert len(ran) == 3  # and the task's own program
+
+
+def test_an_answer_that_takes_too_much_costs_its_neighbours_nothing(world):
+    task = task_of(world, "abduction", "def f(a):\n    return len(list(range(a)))", (4,))
+    verdicts = world.judge([(task, Answer(answer_text(text))) for text in ("4", "99999999999", "3")], 1)
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "size", "wrong"]
+
+
+def test_a_pure_task_from_elsewhere_is_run_before_it_is_believed(world, ran):
+    task = task_of(world, "deduction", "def f(a):\n    return a % 5 + 1", (4,))
+    forged = replace(task, spec={**task.spec, "output": "7"})
+    ran.clear()
+    (verdict,) = world.judge([(forged, Answer(answer_text("7")))], 1)
+    assert (verdict.outcome, len(ran)) == ("nondeterministic", 1)
 
 
 FORGED = """

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch.nn import functional
 
+from autotelic.errors import UserError
 from autotelic.learning.muon import Muon
+from autotelic.minds.base import Babble
 from autotelic.minds.tiny.network import Network
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary
-
-Babble = Callable[[np.random.Generator, int], list[tuple[str, str]]]  # so many prompts with replies
+from autotelic.runs.files import cache_directory, write_atomic
+from autotelic.runs.progress import Display
+from autotelic.worlds.base import content_address
 
 BATCH = 64  # texts an update
 _LR, _ADAM_LR = 0.02, 0.003
 
 
-def optimizers(network: Network, lr: float, adam_lr: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices inside the blocks, Adam for the rest."""
-    inside = {id(weight) for weight in network.blocks.parameters() if weight.dim() == 2}
-    matrices = [weight for weight in network.parameters() if id(weight) in inside]
-    others = [weight for weight in network.parameters() if id(weight) not in inside]
-    return [Muon(matrices, lr), torch.optim.Adam(others, adam_lr, betas=(0.9, 0.98))]
+def base_weights(make: Callable[[], Network], vocabulary: Vocabulary, babble: Babble, steps: int) -> Network:
+    """A network with base weights, from the cache if they are there and whole, else trained and kept there."""
+    network = make()
+    # What the weights depend on: the shape, this code, and what the babble says.
+    shapes = {name: list(weight.shape) for name, weight in network.state_dict().items()}
+    code = [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py"))]
+    heard = babble(np.random.default_rng(1), 256)
+    identity = content_address(torch.__version__, shapes, network.loops, vocabulary.tokens, code, heard, steps)
+    path = cache_directory() / "minds" / f"tiny-{identity}.safetensors"
+    if path.is_file():
+        try:
+            network.load_state_dict(load_file(path))
+            return network
+        except (SafetensorError, RuntimeError):
+            pass  # cut short or damaged: made again
+    train_base(network, vocabulary, babble, steps)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, save(network.state_dict()))
+    except (OSError, UserError) as error:
+        logging.getLogger(__name__).warning("base weights are not kept: %s", error)
+    return network
 
 
 def train_base(
@@ -32,23 +55,24 @@ def train_base(
     vocabulary: Vocabulary,
     babble: Babble,
     steps: int,
-    tell: Callable[[int, float], None] = lambda step, loss: None,
 ) -> None:
     """Next-token prediction on whole texts, the prompts as well as the replies."""
     rng = np.random.default_rng(0)
-    parts = optimizers(network, _LR, _ADAM_LR)
+    matrices, others = network.matrices()
+    parts = [Muon(matrices, _LR), torch.optim.Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
     first = [part.param_groups[0]["lr"] for part in parts]
-    for step in range(steps):
-        rate = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        for part, lr in zip(parts, first, strict=True):
-            part.param_groups[0]["lr"] = lr * rate
-            part.zero_grad()
-        loss = _loss(network, _texts(vocabulary, babble(rng, BATCH)))
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        for part in parts:
-            part.step()
-        tell(step + 1, loss.item())
+    with Display("base weights, trained once", steps) as display:
+        for step in range(steps):
+            rate = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
+            for part, lr in zip(parts, first, strict=True):
+                part.param_groups[0]["lr"] = lr * rate
+                part.zero_grad()
+            loss = _loss(network, _texts(vocabulary, babble(rng, BATCH)))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            for part in parts:
+                part.step()
+            display.update(step + 1, {"loss": loss.item()})
 
 
 def _texts(vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:

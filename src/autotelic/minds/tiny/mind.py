@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from autotelic.errors import UserError
-from autotelic.minds.base import Generation, Mind, MindConfig, Scores
+from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
+from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary
 
@@ -67,10 +68,20 @@ class TinyMind(Mind):
         super().__init__(config)
         self.vocabulary = Vocabulary(tokens)
         self.network = self._network()
-        self.base: Network | None = None
+        self._base: dict[str, Tensor] | None = None
+
+    @classmethod
+    def for_world(cls, config: TinyConfig, tokens: Sequence[str], babble: Babble) -> TinyMind:
+        if not tokens:
+            raise UserError("player=tiny needs a world with a brief wording")
+        mind = cls(config, tokens)
+        mind.network = base_weights(mind._network, mind.vocabulary, babble, config.base_steps)
+        mind._base = {name: weight.clone() for name, weight in mind.network.state_dict().items()}
+        return mind
 
     def _network(self) -> Network:
         config = self.config
+        torch.manual_seed(0)
         return Network(
             len(self.vocabulary),
             self.vocabulary.numbers(),
@@ -168,13 +179,19 @@ class TinyMind(Mind):
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self.network.parameters())
 
+    def matrices(self) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+        return self.network.matrices()
+
     def score(self, generations: Sequence[Generation]) -> Scores:
         return self._score(self.network, generations)
 
     @torch.no_grad()
     def base_log_probs(self, generations: Sequence[Generation]) -> Tensor:
-        assert self.base is not None
-        return self._score(self.base, generations).log_probs
+        if self._base is None:
+            raise ValueError("this mind was not made for a world: it has no base weights")
+        base = self._network()
+        base.load_state_dict(self._base)
+        return self._score(base, generations).log_probs
 
     def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
         """Answers to one prompt side by side, the prompt read once."""

@@ -122,6 +122,12 @@ class Network(nn.Module):
                 assert isinstance(block, Block)
                 yield block
 
+    def matrices(self) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+        """The weights apart: matrices of the blocks, and all others."""
+        inside = [weight for weight in self.blocks.parameters() if weight.dim() == 2]
+        known = {id(weight) for weight in inside}
+        return inside, [weight for weight in self.parameters() if id(weight) not in known]
+
     def logits(self, hidden: Tensor) -> Tensor:
         return functional.linear(hidden * self.sharpness, self.embedding.weight)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.errors import UserError
-from autotelic.runs.files import write_atomic
+from autotelic.runs.files import cache_directory, write_atomic
 from autotelic.worlds.base import Rejection, Task, content_address
 from autotelic.worlds.code import language, programs
 from autotelic.worlds.code.kinds.base import Draft, arguments_of, outcome_class
@@ -65,11 +64,6 @@ def cached(name: str, build: Callable[[], list[Task]]) -> list[Task]:
     except (OSError, UserError):
         return tasks  # a cache that cannot be written costs time at the next start, nothing else
     return tasks
-
-
-def cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "autotelic"
 
 
 def identity(world: CodeWorld) -> str:

@@ -27,19 +27,22 @@ nondeterministic means that the task itself no longer gives its own answer.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from autotelic.errors import UserError
 from autotelic.worlds.base import Answer, Kind, Proposal, Rejection, Task, Verdict, World, content_address
-from autotelic.worlds.code import suite, suites
+from autotelic.worlds.code import brief, suite, suites
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
 from autotelic.worlds.code.kinds.humaneval import HumanEval
+from autotelic.worlds.code.purity import is_pure
 from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, values
 
 IDENTITY = "def f(a):\n    return a"
@@ -69,6 +72,7 @@ class CodeWorld(World):
         self.kinds = load_kinds(self.config.kinds, self.config.kind)
         # The servers are part of it: they are the hash seeds that decide whether a program is deterministic.
         self.version = f"python-{platform.python_version()} values-1 servers-{self.config.sandbox.servers}"
+        self._proven: set[str] = set()  # what pure programs were seen to give in this process: see _claims
         self.sandbox = Sandbox(self.config.sandbox)
         if self.sandbox.servers < 2:
             self.sandbox.close()
@@ -136,7 +140,10 @@ class CodeWorld(World):
                     raise draft
                 outputs = _agreed_outputs(next(outcomes), next(outcomes)[::-1])
                 spec = self.kinds[name].spec(draft, outputs)
-                results.append(self.make_task(name, spec, _draft_key(draft), draft.program.features))
+                task = self.make_task(name, spec, _draft_key(draft), draft.program.features)
+                if is_pure(draft.program.source):
+                    self._proven.add(_claims(self.kinds[name], task))
+                results.append(task)
             except RefusedError as refused:
                 results.append(Rejection(name, refused.outcome, refused.reason))
         return results
@@ -207,11 +214,17 @@ class CodeWorld(World):
             return Grade(refused.outcome, detail=refused.reason)
 
     def _gold_job(self, task: Task, seed: int) -> Job | None:
-        """Each use of a task runs its own program again, on another server than those that admitted it."""
-        if task.spec["program"] is None:  # a user's induction task has pairs only
+        """Each use of a task runs its own program again, on another server than those that admitted it, unless it can
+        be seen to give what it gave."""
+        if not self._doubted(task):
             return None
         inputs, _ = self.kinds[task.kind].gold(task.spec)
         return Job(task.spec["program"], inputs, server=self._judging_server(task, seed, 0))
+
+    def _doubted(self, task: Task) -> bool:
+        """Whether the program has to be run to be sure of the task's own answer. Not if it was seen to give that answer
+        before and cannot give another; nor for a user's induction task, which has pairs only."""
+        return task.spec["program"] is not None and _claims(self.kinds[task.kind], task) not in self._proven
 
     def _attempt_job(self, task: Task, attempt: Attempt | Grade, seed: int, turn: int) -> Job | None:
         if isinstance(attempt, Grade) or attempt.program is None:
@@ -220,14 +233,17 @@ class CodeWorld(World):
 
     def _fault(self, task: Task, outcomes: Sequence[Outcome]) -> Grade | None:
         """What keeps the task from being judged now: it took too long, or its answer is no longer its own."""
-        if task.spec["program"] is None:
+        if not self._doubted(task):
             return None
-        _, wanted = self.kinds[task.kind].gold(task.spec)
+        kind = self.kinds[task.kind]
+        _, wanted = kind.gold(task.spec)
         for outcome, output in zip(outcomes, wanted, strict=True):
             if outcome_class(outcome) in Verdict.NOT_EVIDENCE:
                 return Grade("lost", detail=f"the task's own program: {outcome}")
             if outcome.encoded != output:
                 return Grade("nondeterministic", detail="the task's own program gives another result than before")
+        if is_pure(task.spec["program"]):
+            self._proven.add(_claims(kind, task))
         return None
 
     def _grade(self, task: Task, attempt: Attempt | Grade, outcomes: Sequence[Outcome]) -> Grade:
@@ -247,7 +263,7 @@ class CodeWorld(World):
         again = {}
         for key, attempt in attempts.items():
             job = self._attempt_job(tasks[key[0]], attempt, seed, 1)
-            if job is not None and grades[key].outcome == "correct":
+            if job is not None and grades[key].outcome == "correct" and not is_pure(job.program):
                 again[key] = job
         batch.run(list(again.values()))
         for key, job in again.items():
@@ -264,6 +280,16 @@ class CodeWorld(World):
         """Another server each time a task is used; the first is none of the two that admitted it, if there are more."""
         others = max(1, self.sandbox.servers - 2)
         return self._server(task.spec["key"], 2 + seed % others + turn)
+
+    # The brief wording
+
+    @property
+    def tokens(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return brief.tokens(self.kinds)
+
+    def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        names = list(self.kinds)
+        return [brief.babble(names[at % len(names)], rng, self.config.kind.inputs) for at in range(count)]
 
     # Held-out tasks
 
@@ -294,10 +320,39 @@ class _Batch:
 
     def run(self, jobs: Sequence[Job | None]) -> None:
         new = list(dict.fromkeys(job for job in jobs if job is not None and job not in self.outcomes))
-        self.outcomes.update(zip(new, self.sandbox.run(new), strict=True))
+        shared: dict[Job, list[Job]] = {}
+        for group in _together(new):
+            inputs = tuple(dict.fromkeys(given for job in group for given in job.inputs))
+            shared[replace(group[0], inputs=inputs)] = group
+        alone: list[Job] = []
+        for joint, outcomes in zip(shared, self.sandbox.run(list(shared)), strict=True):
+            found = dict(zip(joint.inputs, outcomes, strict=True))
+            # A limit or a crash may be the doing of another call: then each has a process of its own after all.
+            if len(shared[joint]) > 1 and any(each.kind not in ("ok", "exception") for each in outcomes):
+                alone += shared[joint]
+                continue
+            for job in shared[joint]:
+                self.outcomes[job] = tuple(found[given] for given in job.inputs)
+        self.outcomes.update(zip(alone, self.sandbox.run(alone), strict=True))
 
     def __getitem__(self, job: Job | None) -> tuple[Outcome, ...]:
         return self.outcomes[job] if job is not None else ()
+
+
+def _claims(kind: CodeKind, task: Task) -> str:
+    """A task's program with its inputs and outputs, in short."""
+    return content_address(task.spec["program"], kind.gold(task.spec))
+
+
+def _together(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Jobs in groups that may share a process: calls of one pure program on one server."""
+    groups: dict[tuple[str, str, int | None], list[Job]] = {}
+    for job in jobs:
+        if is_pure(job.program) and len(set(job.inputs)) == len(job.inputs):
+            groups.setdefault((job.program, job.entry, job.server), []).append(job)
+        else:
+            yield [job]
+    yield from groups.values()
 
 
 def _agreed_outputs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[str]:

@@ -95,20 +95,7 @@ class CodeKind(Kind):
     def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
         """A proposal, as a player that has its parts writes it."""
 
-    # The brief wording: the same in a few tokens of the small language (see brief.py)
-
-    def brief_propose_prompt(self, request: Request) -> str:
-        raise RefusedError("format", f"the kind {self.name} has no brief wording")
-
-    def brief_solve_prompt(self, task: Task) -> str:
-        raise RefusedError("format", f"the kind {self.name} has no brief wording")
-
-    def expand_proposal(self, text: str, request: Request) -> str:
-        """The proposal that a reply to the brief prompt stands for."""
-        raise RefusedError("format", f"the kind {self.name} has no brief wording")
-
     def expand_answer(self, text: str) -> str:
-        """The answer that a reply to the brief prompt stands for."""
         return answer_text(text)
 
     # From text to verdict

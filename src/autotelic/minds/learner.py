@@ -1,0 +1,342 @@
+"""Changes a mind's weights from what its generations earned: one step's samples, a few updates.
+
+An update is the clipped surrogate of PPO on advantages of the estimator that is configured (autotelic/learning), with
+entropy, and the divergence from the base weights if wanted. The first update of a step sees the weights that wrote the
+samples, so its old log-probabilities are the scorer's own and every ratio is exactly 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from autotelic.errors import UserError
+from autotelic.learning import losses
+from autotelic.learning.advantages import ESTIMATORS, Aggregate, zero_variance
+from autotelic.learning.gae import token_advantages
+from autotelic.learning.losses import PolicyFigures
+from autotelic.learning.muon import Muon
+from autotelic.minds.base import Generation, Mind, Scores
+from autotelic.minds.config import LearnerConfig
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A generation and what it earned."""
+
+    generation: Generation
+    reward: float
+    baseline: str  # what was asked for: a role and a kind, such as solve/deduction
+    group: str  # equal for generations that answer the same prompt
+
+
+class Learner:
+    """`learn` once a step. Its state makes a resumed run learn what the uninterrupted one would have."""
+
+    def __init__(self, config: LearnerConfig, mind: Mind) -> None:
+        self.config, self.mind = config, mind
+        self.steps = 0
+        self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
+        self.values = nn.Linear(mind.width, 1) if config.estimator == "ppo" else None
+        if self.values is not None:
+            nn.init.zeros_(self.values.weight)
+            nn.init.zeros_(self.values.bias)
+        self.optimizers = self._optimizers()
+        estimator = ESTIMATORS.get(config.estimator)
+        chosen = config.aggregate if config.aggregate != "default" else (estimator.aggregate if estimator else "token")
+        self.aggregate = cast(Aggregate, chosen)
+
+    def _optimizers(self) -> list[torch.optim.Optimizer]:
+        config, weights = self.config, self.mind.parameters()
+        adam = {"betas": config.betas, "weight_decay": config.weight_decay}
+        found: list[torch.optim.Optimizer] = []
+        if config.optimizer == "muon":
+            matrices, others = self.mind.matrices()
+            found.append(Muon(matrices, config.lr, weight_decay=config.weight_decay))
+            found.append(torch.optim.AdamW(others, config.adam_lr, **adam))
+        else:
+            found.append(torch.optim.AdamW(weights, config.lr, **adam))
+        if self.values is not None:
+            found.append(torch.optim.AdamW(self.values.parameters(), config.value_lr, betas=config.betas))
+        return found
+
+    # One step
+
+    def learn(self, graded: Sequence[Graded]) -> Figures:
+        """Changes the weights; returns figures, by role and kind where that makes sense."""
+        batch = _Batch(graded)
+        if not len(batch) or not self.config.enabled:
+            return {}
+        figures = batch.figures()
+        self._look_before(batch)
+        self._compare(batch)
+        tally = _Tally()
+        rng = np.random.default_rng([self.steps, len(graded)])
+        first = True
+        for _ in range(self.config.epochs):
+            for part in batch.minibatches(self.config.minibatch, rng):
+                self._update(batch, part, tally, first)
+                first = False
+        self.steps += 1
+        self.levels |= tally.entropies()
+        return figures | tally.figures()
+
+    def _look_before(self, batch: _Batch) -> None:
+        """What has to be known of the weights before they change: old log-probabilities, the base's, and values."""
+        several = self.config.epochs > 1 or self.config.minibatch < len(batch)
+        rescore = self.values is not None or (self.config.rescore and several)
+        if not rescore and not self.config.kl:
+            return
+        with torch.no_grad():
+            for piece in self.mind.pieces(batch.generations):
+                said = [batch.generations[at] for at in piece]
+                if rescore:
+                    scores = self.mind.score(said)
+                    batch.enter(batch.old, piece, scores.log_probs)
+                    if self.values is not None:
+                        batch.enter(batch.values, piece, self.values(scores.hidden)[..., 0])
+                if self.config.kl:
+                    batch.enter(batch.base, piece, self.mind.base_log_probs(said))
+
+    def _compare(self, batch: _Batch) -> None:
+        """Advantages, one a token: for the estimators that compare whole answers, the same for all of an answer's."""
+        if self.values is None:
+            whole = ESTIMATORS[self.config.estimator].advantages(batch.rewards, batch.baselines, batch.groups)
+            batch.enter(batch.advantages, range(len(batch)), whole[:, None].expand(-1, max(batch.lengths)))
+            return
+        known = _table([batch.values[at] for at in range(len(batch))])
+        mask = torch.arange(known.shape[1]) < torch.tensor(batch.lengths)[:, None]
+        found, returns = token_advantages(batch.rewards, known, mask, self.config.gamma, self.config.gae_lambda)
+        if int(mask.sum()) > 1:
+            found = (found - found[mask].mean()) / (found[mask].std() + 1e-8)
+        batch.enter(batch.advantages, range(len(batch)), found)
+        batch.enter(batch.returns, range(len(batch)), returns)
+
+    def _update(self, batch: _Batch, part: Sequence[int], tally: _Tally, first: bool) -> None:
+        """One minibatch: gradients piece by piece, then one move."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        total = sum(batch.lengths[at] for at in part) if self.aggregate == "token" else len(part)
+        weights = [*self.mind.parameters(), *(self.values.parameters() if self.values is not None else ())]
+        kept: list[Tensor] | None = None
+        # The first update goes baseline by baseline, to see which of them pulls how hard.
+        shares = batch.by_baseline(part) if first and self.config.gradients_by_kind else {"": list(part)}
+        for name, members in shares.items():
+            for piece in self.mind.pieces([batch.generations[at] for at in members]):
+                self._loss(batch, [members[at] for at in piece], total, tally, first).backward()
+            if name:
+                tally.gradients[name] = _norm(weight.grad for weight in weights)
+                kept = _taken(weights, kept)
+        if kept is not None:
+            for weight, gradient in zip(weights, kept, strict=True):
+                weight.grad = gradient
+        self._move(weights, tally)
+
+    def _loss(self, batch: _Batch, rows: Sequence[int], total: int, tally: _Tally, first: bool) -> Tensor:
+        """Of one piece of a minibatch."""
+        config, said = self.config, [batch.generations[at] for at in rows]
+        scores = self.mind.score(said)
+        mask, join = scores.mask, {"aggregate": self.aggregate, "total": total, "constant": config.constant}
+        sampler = _table([torch.from_numpy(generation.log_probs) for generation in said])
+        old = scores.log_probs.detach() if first else _table([batch.old[at] for at in rows]) if batch.old else sampler
+        cap = config.importance_cap
+        weights = losses.importance_weights(old, sampler, mask, cap) if cap else None
+        loss, moved = losses.policy_loss(
+            scores.log_probs,
+            old,
+            _table([batch.advantages[at] for at in rows]),
+            mask,
+            clip_low=config.clip_low,
+            clip_high=config.clip_high,
+            weights=weights,
+            **join,
+        )
+        if config.entropy or config.entropy_floor:
+            levels = torch.tensor([self.levels.get(batch.names[at], math.inf) for at in rows])
+            floor = {"floor": config.entropy_floor, "push": config.entropy_push, "level": levels}
+            bonus, _ = losses.entropy_terms(scores.entropy, mask, weight=config.entropy, **floor, **join)
+            loss = loss + bonus
+        if config.kl:
+            base = _table([batch.base[at] for at in rows])
+            loss = loss + config.kl * losses.kl_penalty(scores.log_probs, base, mask, weights=weights, **join)[0]
+        if self.values is not None:
+            guess = self.values(scores.hidden)[..., 0]
+            known, wanted = _table([batch.values[at] for at in rows]), _table([batch.returns[at] for at in rows])
+            loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
+        tally.add(batch, rows, scores, moved, float(loss.detach()))
+        return loss
+
+    def _move(self, weights: Sequence[nn.Parameter], tally: _Tally) -> None:
+        bound = self.config.grad_clip or math.inf
+        norm = float(nn.utils.clip_grad_norm_(weights, bound))
+        if not math.isfinite(norm) or not math.isfinite(tally.loss):
+            what = "loss" if not math.isfinite(tally.loss) else "gradient"
+            raise UserError(
+                f"the {what} is not finite (nan or inf): lower player.learner.lr, or raise the entropy floor"
+            )
+        for optimizer in self.optimizers:
+            optimizer.step()
+        tally.norms.append(norm)
+
+    # Saving
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "steps": self.steps,
+            "levels": dict(self.levels),
+            "values": dict(self.values.state_dict()) if self.values is not None else {},
+            "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.steps, self.levels = state["steps"], dict(state["levels"])
+        if self.values is not None:
+            self.values.load_state_dict(dict(state["values"]))
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            whole = optimizer.state_dict()
+            optimizer.load_state_dict({"state": dict(saved), "param_groups": whole["param_groups"]})
+
+
+class _Batch:
+    """A step's samples as the estimators want them."""
+
+    def __init__(self, graded: Sequence[Graded]) -> None:
+        # A reward is for something written: what has no tokens cannot be made likelier.
+        graded = [each for each in graded if len(each.generation.tokens)]
+        self.generations = [each.generation for each in graded]
+        self.names = [each.baseline for each in graded]
+        self.rewards = torch.tensor([each.reward for each in graded], dtype=torch.float32)
+        self.baselines = _numbers(self.names)
+        self.groups = _numbers([f"{each.baseline} {each.group}" for each in graded])
+        self.lengths = [len(generation.tokens) for generation in self.generations]
+        # What is known of each sample, a tensor as long as the answer; empty where it was not asked for.
+        self.old: dict[int, Tensor] = {}
+        self.base: dict[int, Tensor] = {}
+        self.values: dict[int, Tensor] = {}
+        self.returns: dict[int, Tensor] = {}
+        self.advantages: dict[int, Tensor] = {}
+
+    def enter(self, into: dict[int, Tensor], positions: Iterable[int], rows: Tensor) -> None:
+        for at, row in zip(positions, rows, strict=True):
+            into[at] = row[: self.lengths[at]]
+
+    def __len__(self) -> int:
+        return len(self.generations)
+
+    def by_baseline(self, part: Iterable[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for at in part:
+            found[self.names[at]].append(at)
+        return dict(found)
+
+    def minibatches(self, size: int, rng: np.random.Generator) -> list[list[int]]:
+        """Samples in a random order, groups kept together: parts of about equal size, `size` or less."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for at, group in enumerate(self.groups.tolist()):
+            groups[group].append(at)
+        shuffled = [groups[number] for number in rng.permutation(len(groups)).tolist()]
+        count = max(1, math.ceil(len(self) / size))
+        parts: list[list[int]] = [[] for _ in range(count)]
+        done = 0
+        for members in shuffled:
+            parts[min(done * count // max(len(self), 1), count - 1)].extend(members)
+            done += len(members)
+        return [part for part in parts if part]
+
+    def figures(self) -> Figures:
+        """Lengths, and how many groups teach nothing because all their samples earned the same."""
+        found: Figures = {}
+        for name, members in sorted(self.by_baseline(range(len(self))).items()):
+            said = [self.generations[at] for at in members]
+            found[f"{name}/length"] = float(np.mean([len(generation.tokens) for generation in said]))
+            found[f"{name}/finished"] = float(np.mean([generation.finished for generation in said]))
+            chosen = torch.tensor(members)
+            flat = zero_variance(self.rewards[chosen], self.groups[chosen])
+            found[f"{name}/zero_variance_groups"] = float(flat.sum())
+            found[f"{name}/groups"] = float(len(flat))
+        return found
+
+
+class _Tally:
+    """What a step's updates show of themselves."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+        self.gradients: dict[str, float] = {}
+        self.loss = 0.0
+        self.losses: list[float] = []
+        self.moved: list[PolicyFigures] = []
+        self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])  # tokens, entropy, divergence
+
+    def add(
+        self,
+        batch: _Batch,
+        rows: Sequence[int],
+        scores: Scores,
+        moved: PolicyFigures,
+        loss: float,
+    ) -> None:
+        self.loss = loss
+        self.losses.append(loss)
+        self.moved.append(moved)
+        entropy = scores.entropy.detach().masked_fill(~scores.mask, 0.0).sum(1).tolist()
+        tokens = scores.mask.sum(1).tolist()
+        away = [0.0] * len(rows)
+        if batch.base:
+            base = _table([batch.base[at] for at in rows])
+            distance = (scores.log_probs.detach() - base).masked_fill(~scores.mask, 0.0)
+            away = ((-distance).expm1() + distance).sum(1).tolist()
+        for at, many, disorder, far in zip(rows, tokens, entropy, away, strict=True):
+            total = self.sums[batch.names[at]]
+            total[0] += many
+            total[1] += disorder
+            total[2] += far
+
+    def entropies(self) -> dict[str, float]:
+        return {name: total[1] / max(total[0], 1) for name, total in self.sums.items()}
+
+    def figures(self) -> Figures:
+        moved = PolicyFigures.joined(self.moved)
+        found = {
+            "updates": float(len(self.norms)),
+            "loss": sum(self.losses) / max(len(self.norms), 1),
+            "grad_norm": float(np.mean(self.norms)) if self.norms else 0.0,
+            "clipped": moved.clipped,
+            "kl_old": moved.kl,
+            "ratio_max": moved.ratio_max,
+        }
+        for name, entropy in sorted(self.entropies().items()):
+            found[f"{name}/entropy"] = entropy
+            if self.sums[name][2]:
+                found[f"{name}/kl_base"] = self.sums[name][2] / self.sums[name][0]
+        return found | {f"{name}/grad_norm": norm for name, norm in sorted(self.gradients.items())}
+
+
+def _numbers(labels: Sequence[str]) -> Tensor:
+    known: dict[str, int] = {}
+    return torch.tensor([known.setdefault(label, len(known)) for label in labels], dtype=torch.long)
+
+
+def _table(rows: Sequence[Tensor]) -> Tensor:
+    return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+
+
+def _norm(gradients: Iterable[Tensor | None]) -> float:
+    return math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients if gradient is not None))
+
+
+def _taken(weights: Sequence[nn.Parameter], kept: list[Tensor] | None) -> list[Tensor]:
+    """Takes the gradients out of the weights and adds them to those kept."""
+    found = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    for weight in weights:
+        weight.grad = None
+    return found if kept is None else [one.add_(other) for one, other in zip(kept, found, strict=True)]

@@ -1,0 +1,90 @@
+"""Any mind as a player: asks it in the words of the kinds, and teaches it what its texts earned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autotelic.minds.base import Generation, Mind, MindConfig
+from autotelic.play.player import Metrics, Player, Sample
+from autotelic.worlds.base import Request, Task, World
+
+
+class MindPlayer(Player):
+    """Proposes and attempts by sampling a mind. `player_of` makes one for each class of minds."""
+
+    mind_class: ClassVar[type[Mind]]
+    config: MindConfig
+
+    def __init__(self, config: MindConfig, world: World) -> None:
+        super().__init__(config, world)
+        self.mind = self.mind_class.for_world(config, world.tokens, world.babble)
+        self.learner = None
+        if self.mind.learns:
+            from autotelic.minds.learner import Learner  # needs torch, which a mind behind a server does not
+
+            self.learner = Learner(config.learner, self.mind)
+
+    def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
+        kinds = [self.world.kinds[request.kind] for request in requests]
+        if self.mind.brief:
+            prompts = [kind.brief_propose_prompt(request) for kind, request in zip(kinds, requests, strict=True)]
+        else:
+            prompts = [kind.propose_prompt(request) for kind, request in zip(kinds, requests, strict=True)]
+        samples = []
+        for kind, request, said in zip(kinds, requests, self.mind.sample(prompts, 1, rng), strict=True):
+            text = kind.expand_proposal(said.text, request) if self.mind.brief else said.text
+            samples.append(Sample("propose", request.kind, text, trace=_trace(said)))
+        return samples
+
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
+        kinds = [self.world.kind_of(task) for task in tasks]
+        if self.mind.brief:
+            prompts = [kind.brief_solve_prompt(task) for kind, task in zip(kinds, tasks, strict=True)]
+        else:
+            prompts = [kind.solve_prompt(task) for kind, task in zip(kinds, tasks, strict=True)]
+        # A greedy mind says the same each time.
+        said = self.mind.sample(prompts, 1 if greedy else n, rng, greedy=greedy)
+        if greedy:
+            said = [each for each in said for _ in range(n)]
+        samples = []
+        for at, each in enumerate(said):
+            text = kinds[at // n].expand_answer(each.text) if self.mind.brief else each.text
+            samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
+        return samples
+
+    def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
+        if self.learner is None:
+            return {}
+        from autotelic.minds.learner import Graded
+
+        return self.learner.learn(
+            [
+                Graded(sample.trace["generation"], reward, f"{sample.role}/{sample.kind}", sample.task or "")
+                for sample, reward in graded
+            ]
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {"mind": self.mind.state(), "learner": self.learner.state()} if self.learner is not None else {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        if self.learner is None:
+            super().load_state(state)
+            return
+        self.mind.load_state(state["mind"])
+        self.learner.load_state(state["learner"])
+
+    def close(self) -> None:
+        self.mind.close()
+
+
+def _trace(generation: Generation) -> dict[str, Any]:
+    return {"generation": generation}
+
+
+def player_of(mind: type[Mind]) -> type[MindPlayer]:
+    """The player that a mind is."""
+    return type(f"{mind.__name__}Player", (MindPlayer,), {"name": mind.name, "Config": mind.Config, "mind_class": mind})
