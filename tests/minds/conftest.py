@@ -27,7 +27,9 @@ def write_tokenizer(directory: Path, *, first: bool = False) -> None:
     words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # pyright: ignore[reportAttributeAccessIssue]
     words.decoder = decoders.ByteLevel()  # pyright: ignore[reportAttributeAccessIssue]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=290, special_tokens=SPECIAL, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=290, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
     words.train_from_iterator(TEXTS, trainer)
     if first:
         words.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
