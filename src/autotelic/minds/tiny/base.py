@@ -17,7 +17,7 @@ from autotelic.errors import UserError
 from autotelic.learning.muon import Muon
 from autotelic.minds.base import Babble
 from autotelic.minds.tiny.network import Network
-from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary
+from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 from autotelic.runs.files import cache_directory, write_atomic
 from autotelic.runs.progress import Display
 from autotelic.worlds.base import content_address
@@ -31,7 +31,8 @@ def base_weights(make: Callable[[], Network], vocabulary: Vocabulary, babble: Ba
     network = make()
     # What the weights depend on: the shape, this code, and what the babble says.
     shapes = {name: list(weight.shape) for name, weight in network.state_dict().items()}
-    code = [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.py"))]
+    folder = Path(__file__).parent
+    code = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in ("base", "network", "vocabulary")]
     heard = babble(np.random.default_rng(1), 256)
     identity = content_address(torch.__version__, shapes, network.loops, vocabulary.tokens, code, heard, steps)
     path = cache_directory() / "minds" / f"tiny-{identity}.safetensors"
@@ -67,7 +68,7 @@ def train_base(
             for part, lr in zip(parts, first, strict=True):
                 part.param_groups[0]["lr"] = lr * rate
                 part.zero_grad()
-            loss = _loss(network, _texts(vocabulary, babble(rng, BATCH)))
+            loss = _loss(network, vocabulary, babble(rng, BATCH))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             for part in parts:
@@ -75,15 +76,8 @@ def train_base(
             display.update(step + 1, {"loss": loss.item()})
 
 
-def _texts(vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
-    rows = [[*vocabulary.encode(prompt + reply), END] for prompt, reply in pairs]
-    table = np.full((len(rows), max(map(len, rows))), PAD, np.int64)
-    for row, ids in zip(table, rows, strict=True):
-        row[: len(ids)] = ids
-    return torch.from_numpy(table)
-
-
-def _loss(network: Network, ids: torch.Tensor) -> torch.Tensor:
-    hidden, _ = network.read(ids[:, :-1])
+def _loss(network: Network, vocabulary: Vocabulary, pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
+    ids, lengths = padded([[*vocabulary.encode(prompt + reply), END] for prompt, reply in pairs])
+    hidden, _ = network.read(ids[:, :-1], lengths - 1)
     known = ids[:, 1:] != PAD
     return functional.cross_entropy(network.logits(hidden[known]), ids[:, 1:][known])

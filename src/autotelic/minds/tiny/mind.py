@@ -19,23 +19,25 @@ from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.network import Network, Past
-from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary
+from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
 LONGEST = 1024  # positions: prompt and answer together
 _ROWS = 1024  # answers written at once
-_TOKENS = 16384  # scored at once
+_AREA = 1 << 20  # pairs of tokens that see each other, scored at once
 
 
 @dataclass
 class TinyConfig(MindConfig):
     max_tokens: int = 112
-    width: int = 160
-    heads: int = 5
-    layers: int = 2  # different blocks
-    loops: int = 2  # times that they are run over
-    base_steps: int = 1500  # updates of the base weights, 64 texts each
+    width: int = 128
+    heads: int = 8
+    layers: int = 4  # different blocks
+    loops: int = 1  # times that they are run over
+    base_steps: int = 300  # updates of the base weights, 64 texts each
     learner: LearnerConfig = field(
-        default_factory=lambda: LearnerConfig(optimizer="muon", lr=0.01, minibatch=512, entropy=0.0, rescore=False)
+        default_factory=lambda: LearnerConfig(
+            optimizer="muon", lr=0.02, adam_lr=0.003, minibatch=256, entropy=0.0, rescore=False
+        )
     )
 
     def __post_init__(self) -> None:
@@ -49,13 +51,12 @@ class TinyConfig(MindConfig):
             raise UserError(f"max_tokens is {self.max_tokens}; it must be below {LONGEST}")
 
 
-def padded(rows: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Rows of ids side by side, padded on the right, and their lengths."""
-    lengths = np.array([len(row) for row in rows])
-    table = np.full((len(rows), max(int(lengths.max()), 1)), PAD, np.int64)
-    for row, ids in zip(table, rows, strict=True):
-        row[: len(ids)] = ids
-    return torch.from_numpy(table), torch.from_numpy(lengths)
+def _by_prompt(generations: Sequence[Generation]) -> list[list[int]]:
+    """Positions of the generations that answer the same prompt."""
+    rows: dict[bytes, list[int]] = {}
+    for position, generation in enumerate(generations):
+        rows.setdefault(generation.prompt.tobytes(), []).append(position)
+    return list(rows.values())
 
 
 class TinyMind(Mind):
@@ -82,15 +83,7 @@ class TinyMind(Mind):
     def _network(self) -> Network:
         config = self.config
         torch.manual_seed(0)
-        return Network(
-            len(self.vocabulary),
-            self.vocabulary.numbers(),
-            config.width,
-            config.heads,
-            config.layers,
-            config.loops,
-            LONGEST,
-        )
+        return Network(self.vocabulary, config.width, config.heads, config.layers, config.loops, LONGEST)
 
     # Sampling
 
@@ -130,12 +123,12 @@ class TinyMind(Mind):
     ) -> tuple[np.ndarray, np.ndarray]:
         """n answers a prompt, token by token: ids and log-probabilities, each [prompts, n, longest]."""
         ids, lengths = padded(prompts)
-        hidden, cache = self.network.read(ids)
+        hidden, context = self.network.read(ids, lengths)
         hidden = hidden[torch.arange(len(ids)), lengths - 1][:, None].expand(-1, n, -1)
         tokens = torch.full((bound, len(ids), n), PAD)
         log_probs = torch.zeros((bound, len(ids), n))
         going, alive = torch.arange(len(ids)), torch.ones((len(ids), n), dtype=torch.bool)
-        past = Past(self.network, len(ids), n, bound)
+        past = Past(self.network, context, n, bound)
         for time in range(bound):
             chosen, likelihood = self._choose(hidden, None if chance is None else chance[time, going])
             chosen = torch.where(alive, chosen, PAD)
@@ -146,10 +139,10 @@ class TinyMind(Mind):
                 break
             # Prompts whose answers have all ended are dropped once they are many: cutting the cache has its price.
             if busy.sum() < 0.7 * len(busy):
-                going, alive, lengths, chosen = going[busy], alive[busy], lengths[busy], chosen[busy]
-                cache = [(key[busy], value[busy]) for key, value in cache]
+                going, alive, chosen = going[busy], alive[busy], chosen[busy]
+                context = context.keep(busy)
                 past.keep(busy)
-            hidden = self.network.follow(chosen[:, :, None], lengths, cache, past)[:, :, 0]
+            hidden = self.network.follow(chosen[:, :, None], alive[:, :, None], context, past)[:, :, 0]
         return tokens.permute(1, 2, 0).numpy(), log_probs.permute(1, 2, 0).numpy()
 
     def _choose(self, hidden: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -195,22 +188,23 @@ class TinyMind(Mind):
 
     def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
         """Answers to one prompt side by side, the prompt read once."""
-        rows: dict[bytes, list[int]] = {}
-        for position, generation in enumerate(generations):
-            rows.setdefault(generation.prompt.tobytes(), []).append(position)
-        answers = max(map(len, rows.values()))
-        ids, lengths = padded([generations[positions[0]].prompt for positions in rows.values()])
+        rows = _by_prompt(generations)
+        answers = max(map(len, rows))
+        ids, lengths = padded([generations[positions[0]].prompt for positions in rows])
         table, _ = padded([generation.tokens for generation in generations])
         place = torch.empty(len(generations), dtype=torch.long)  # of each generation among [prompts x answers]
-        for row, positions in enumerate(rows.values()):
+        for row, positions in enumerate(rows):
             place[positions] = row * answers + torch.arange(len(positions))
         grid = torch.full((len(rows) * answers, table.shape[1]), PAD)
         grid[place] = table
         grid = grid.view(len(rows), answers, -1)
 
-        hidden, cache = network.read(ids)
+        hidden, context = network.read(ids, lengths)
         first = hidden[torch.arange(len(ids)), lengths - 1][:, None, None].expand(-1, answers, 1, -1)
-        rest = network.follow(grid[:, :, :-1], lengths, cache) if grid.shape[2] > 1 else first[:, :, :0]
+        # The last token of an answer predicts nothing.
+        rest = first[:, :, :0]
+        if grid.shape[2] > 1:
+            rest = network.follow(grid[:, :, :-1], grid[:, :, 1:] != PAD, context)
         hidden = torch.cat([first, rest], 2).flatten(0, 1)[place]
         mask = table != PAD
         log_probs = hidden.new_zeros(table.shape)
@@ -223,23 +217,28 @@ class TinyMind(Mind):
         return Scores(log_probs, entropy, hidden, mask)
 
     def pieces(self, generations: Sequence[Generation]) -> Iterator[list[int]]:
-        """Answers to one prompt stay together."""
-        rows: dict[bytes, list[int]] = {}
-        for position, generation in enumerate(generations):
-            rows.setdefault(generation.prompt.tobytes(), []).append(position)
-
-        def size(positions: list[int]) -> int:
-            longest = max(len(generations[position].tokens) for position in positions)
-            return len(generations[positions[0]].prompt) + len(positions) * longest
-
+        """Answers to one prompt stay together, with others as many and about as long: attention pads to the longest."""
+        rows = _by_prompt(generations)
+        shapes = [
+            (
+                len(positions),
+                max(len(generations[at].tokens) for at in positions),
+                len(generations[positions[0]].prompt),
+            )
+            for positions in rows
+        ]
         piece: list[int] = []
-        tokens = 0
-        for positions in sorted(rows.values(), key=size):
-            if piece and tokens + size(positions) > _TOKENS:
+        first = (0, 0, 0)
+        size = 0
+        for at in sorted(range(len(rows)), key=shapes.__getitem__):
+            answers, longest, prompt = shapes[at]
+            size += answers * longest * (prompt + longest)
+            if piece and (answers != first[0] or longest > 1.5 * first[1] + 4 or size > _AREA):
                 yield piece
-                piece, tokens = [], 0
-            piece = piece + positions
-            tokens += size(positions)
+                piece, size = [], answers * longest * (prompt + longest)
+            if not piece:
+                first = shapes[at]
+            piece = piece + rows[at]
         if piece:
             yield piece
 

@@ -8,64 +8,91 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from autotelic.minds.tiny.vocabulary import Vocabulary
+
 _PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32, 50, 64, 100, 128, 200, 256, 400)
 
-Cache = list[tuple[Tensor, Tensor]]  # keys and values of each pass through a block
+_FAR = 128  # distances from a mark that are told apart
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What answers need of the prompts they follow, a row each."""
+
+    lengths: Tensor
+    mark: Tensor  # the last mark
+    distance: Tensor  # of the first token of an answer from that mark
+    cache: list[tuple[Tensor, Tensor]]  # keys and values [batch, heads, time, part] of each pass through a block
+
+    def keep(self, rows: Tensor) -> Prompts:
+        cache = [(key[rows], value[rows]) for key, value in self.cache]
+        return Prompts(self.lengths[rows], self.mark[rows], self.distance[rows], cache)
 
 
 class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        inner = 8 * width // 3
         self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
         self.query, self.key = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
         self.value, self.out = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
-        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        self.up, self.gate = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False)
+        self.down = nn.Linear(inner, width, bias=False)
 
     def heads_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value of [batch, answers, time, width], each [batch, heads, answers, time, part]."""
+        """Query, key and value of tokens [tokens, width], each [tokens, heads, part]."""
         x = self.norm1(x)
-        batch, answers, time, width = x.shape
-        shape = (batch, answers, time, self.heads, width // self.heads)
-        query, key, value = (
-            part(x).view(shape).permute(0, 3, 1, 2, 4).contiguous() for part in (self.query, self.key, self.value)
-        )
+        query, key, value = (part(x).unflatten(-1, (self.heads, -1)) for part in (self.query, self.key, self.value))
         return query, key, value
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + self.out(attended.permute(0, 2, 3, 1, 4).reshape(x.shape))
-        return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        x = x + self.out(attended.flatten(-2))
+        inner = self.norm2(x)
+        # Products of what two units see: arithmetic is made of them.
+        return x + self.down(self.up(inner) * self.gate(inner))
 
 
 class Network(nn.Module):
-    """`layers` different blocks, run `loops` times over: what is learned of one operation serves the next one too."""
+    """`layers` different blocks, run `loops` times over: what is learned of one operation serves the next one too.
+
+    A token is seen with the last mark before it (`<input>`, `<answer>`) and its distance from that mark: the third item
+    of an answer finds the third item of an input without counting. Tokens are computed on side by side, without the
+    padding between them; only attention lays them out in rows.
+    """
 
     cosines: Tensor
     sines: Tensor
+    is_mark: Tensor
 
-    def __init__(
-        self, tokens: int, numbers: Mapping[int, int], width: int, heads: int, layers: int, loops: int, longest: int
-    ) -> None:
+    def __init__(self, vocabulary: Vocabulary, width: int, heads: int, layers: int, loops: int, longest: int) -> None:
         super().__init__()
         self.heads, self.loops, self.passes = heads, loops, layers * loops
+        tokens = len(vocabulary)
         self.embedding = nn.Embedding(tokens, width)
+        self.mark, self.distance = nn.Embedding(tokens, width), nn.Embedding(_FAR, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.norm = nn.RMSNorm(width)
         self.sharpness = nn.Parameter(torch.tensor(1 / math.sqrt(width)))
         part = width // heads
         angles = torch.arange(longest)[:, None] / 100 ** (torch.arange(0, part, 2) / part)
-        self.register_buffer("cosines", angles.cos(), persistent=False)
-        self.register_buffer("sines", angles.sin(), persistent=False)
+        self.register_buffer("cosines", angles.cos()[:, None], persistent=False)
+        self.register_buffer("sines", angles.sin()[:, None], persistent=False)
+        self.register_buffer("is_mark", torch.tensor(vocabulary.marks()), persistent=False)
         with torch.no_grad():
-            self._initialise(numbers, width)
+            self._initialise(vocabulary.numbers(), width)
 
     def _initialise(self, numbers: Mapping[int, int], width: int) -> None:
         self.embedding.weight.normal_()
+        self.mark.weight.normal_(std=0.5)
+        waves = torch.arange(_FAR)[:, None] / 30 ** (torch.arange(width // 2) / (width // 2))
+        self.distance.weight[:, torch.randperm(width)] = torch.cat([waves.sin(), waves.cos()], 1)
         for name, weight in self.blocks.named_parameters():
             if weight.dim() == 2:
                 weight.normal_(std=1 / math.sqrt(weight.shape[1]))
@@ -73,48 +100,75 @@ class Network(nn.Module):
                 weight /= math.sqrt(2 * self.passes)
         # Numbers start as points on circles of several sizes, so that near ones are alike and adding is turning.
         for token, number in numbers.items():
-            waves = [wave(2 * math.pi * number / period) for period in _PERIODS for wave in (math.cos, math.sin)]
-            known = 1.4 * torch.tensor([*waves, number / 20, abs(number) / 20, 1.0])[: width // 2]
+            turned = [wave(2 * math.pi * number / period) for period in _PERIODS for wave in (math.cos, math.sin)]
+            known = 1.4 * torch.tensor([*turned, number / 20, abs(number) / 20, 1.0])[: width // 2]
             self.embedding.weight[token, : len(known)] = known
             self.embedding.weight[token, len(known) :] *= 0.1
 
-    def _turn(self, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    def _turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """Rotary positions."""
+        cosines, sines = self.cosines[positions], self.sines[positions]
         one, other = x.chunk(2, -1)
         return torch.cat([one * cosines - other * sines, one * sines + other * cosines], -1)
 
-    def read(self, ids: Tensor) -> tuple[Tensor, Cache]:
-        """Prompts [batch, time], padded on the right: their hidden states, and what answers look back at."""
-        x, cache = self.embedding(ids)[:, None], []
-        cosines, sines = self.cosines[: ids.shape[1]], self.sines[: ids.shape[1]]
+    def read(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Prompts]:
+        """Prompts [batch, time], padded on the right: the hidden states [batch, time, width], and what answers need."""
+        batch, time = ids.shape
+        row, column = (torch.arange(time) < lengths[:, None]).nonzero(as_tuple=True)
+        mark, distance = self._marks(ids, ids[:, 0], torch.zeros_like(lengths))
+        x = self._seen(ids[row, column], mark[row, column], distance[row, column])
+        cache = []
         for block in self._passes():
             query, key, value = block.heads_of(x)
-            query, key = self._turn(query, cosines, sines), self._turn(key, cosines, sines)
-            query, key, value = query[:, :, 0], key[:, :, 0], value[:, :, 0]
+            query, key = self._turn(query, column), self._turn(key, column)
+            query, key, value = (_rows(part, (batch, time), (row, column)) for part in (query, key, value))
             attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-            x = block.finish(x, attended[:, :, None])
+            x = block.finish(x, attended.transpose(1, 2)[row, column])
             cache.append((key, value))
-        return self.norm(x[:, 0]), cache
+        whole = x.new_zeros(batch, time, x.shape[-1]).index_put((row, column), self.norm(x))
+        ends = torch.arange(batch), lengths - 1
+        return whole, Prompts(lengths, mark[ends], distance[ends] + 1, cache)
 
-    def follow(self, ids: Tensor, lengths: Tensor, prompts: Cache, past: Past | None = None) -> Tensor:
-        """The hidden states [batch, answers, time, width] of answers [batch, answers, time] to prompts of these
-        lengths. With `past` they carry on from the tokens in it, and are added to it."""
-        x = self.embedding(ids)
-        time, before = ids.shape[2], 0 if past is None else past.length
-        positions = lengths[:, None, None] + torch.arange(before, before + time)
-        cosines, sines = self.cosines[positions][:, None], self.sines[positions][:, None]
-        beyond = torch.arange(prompts[0][0].shape[2]) >= lengths[:, None]
+    def _marks(self, ids: Tensor, mark: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
+        """The last mark at or before each token [..., time] and its distance from it, where the first token stands at
+        this distance from this mark, unless it is one."""
+        steps = torch.arange(ids.shape[-1])
+        last = torch.where(self.is_mark[ids], steps, -1).cummax(-1).values
+        own = last >= 0
+        marks = torch.where(own, ids.gather(-1, last.clamp(min=0)), mark[..., None])
+        return marks, torch.where(own, steps - last, distance[..., None] + steps)
+
+    def _seen(self, ids: Tensor, mark: Tensor, distance: Tensor) -> Tensor:
+        return self.embedding(ids) + self.mark(mark) + self.distance(distance.clamp(max=_FAR - 1))
+
+    def follow(self, ids: Tensor, known: Tensor, prompts: Prompts, past: Past | None = None) -> Tensor:
+        """The hidden states [batch, answers, time, width] of answers [batch, answers, time] to prompts, where `known`
+        says that there is a token. With `past` they carry on from the tokens in it, and are added to it."""
+        batch, answers, time = ids.shape
+        before = 0 if past is None else past.length
+        row, answer, column = known.nonzero(as_tuple=True)
+        if past is None:
+            mark, distance = self._marks(ids, prompts.mark[:, None], prompts.distance[:, None])
+        else:
+            mark, distance = self._marks(ids, past.mark, past.distance)
+            past.mark, past.distance = mark[..., -1], distance[..., -1] + 1
+        x = self._seen(ids[row, answer, column], mark[row, answer, column], distance[row, answer, column])
+        positions = prompts.lengths[row] + before + column
+        beyond = torch.arange(prompts.cache[0][0].shape[2]) >= prompts.lengths[:, None]
         blocked = torch.zeros(beyond.shape).masked_fill(beyond, -torch.inf)[:, None, None, None]
         causal = torch.full((time, before + time), -torch.inf).triu(before + 1)
-        for turn, (block, (prompt_key, prompt_value)) in enumerate(zip(self._passes(), prompts, strict=True)):
+        for turn, block in enumerate(self._passes()):
             query, key, value = block.heads_of(x)
-            query, key = self._turn(query, cosines, sines), self._turn(key, cosines, sines)
+            query, key = self._turn(query, positions), self._turn(key, positions)
+            places = (row, answer, column)
+            query, key, value = (_rows(part, (batch, answers, time), places) for part in (query, key, value))
             if past is not None:
                 key, value = past.grown(turn, key, value)
-            x = block.finish(x, _attend(query, key, value, prompt_key, prompt_value, blocked, causal))
+            attended = _attend(query, key, value, *prompts.cache[turn], blocked, causal)
+            x = block.finish(x, attended.permute(0, 2, 3, 1, 4)[row, answer, column])
         if past is not None:
             past.length += time
-        return self.norm(x)
+        return x.new_zeros(batch, answers, time, x.shape[-1]).index_put((row, answer, column), self.norm(x))
 
     def _passes(self) -> Iterator[Block]:
         for _ in range(self.loops):
@@ -135,8 +189,10 @@ class Network(nn.Module):
 class Past:
     """Keys and values of the tokens written so far, in memory that is there from the start."""
 
-    def __init__(self, network: Network, batch: int, answers: int, longest: int) -> None:
-        heads, width = network.heads, network.embedding.embedding_dim
+    def __init__(self, network: Network, prompts: Prompts, answers: int, longest: int) -> None:
+        heads, width, batch = network.heads, network.embedding.embedding_dim, len(prompts.lengths)
+        self.mark = prompts.mark[:, None].expand(-1, answers)  # the last one before the next token,
+        self.distance = prompts.distance[:, None].expand(-1, answers)  # and how far that token is from it
         shape = (batch, heads, answers, longest, width // heads)
         self._memory = [(torch.empty(shape), torch.empty(shape)) for _ in range(network.passes)]
         self.length = 0
@@ -148,7 +204,14 @@ class Past:
         return keys[:, :, :, :end], values[:, :, :, :end]
 
     def keep(self, rows: Tensor) -> None:
+        self.mark, self.distance = self.mark[rows], self.distance[rows]
         self._memory = [(keys[rows], values[rows]) for keys, values in self._memory]
+
+
+def _rows(tokens: Tensor, shape: tuple[int, ...], places: tuple[Tensor, ...]) -> Tensor:
+    """Tokens [tokens, heads, part] laid out in rows: [batch, heads, …, time, part], zeros where there is none."""
+    table = tokens.new_zeros(*shape, *tokens.shape[1:]).index_put(places, tokens)
+    return table.movedim(-2, 1)
 
 
 def _attend(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import torch
+from torch import Tensor
+
 PAD, END, UNKNOWN = 0, 1, 2
 _SPECIAL = ("<pad>", "<end>", "<unknown>")
 
@@ -35,3 +39,16 @@ class Vocabulary:
     def numbers(self) -> dict[int, int]:
         """The ids of tokens that are whole numbers, and their values."""
         return {number: int(token) for token, number in self._ids.items() if re.fullmatch(r"-?\d+", token)}
+
+    def marks(self) -> list[bool]:
+        """Which tokens are marks such as <input>: they say what the tokens after them are."""
+        return [re.fullmatch(r"<\w+>", token) is not None for token in self.tokens]
+
+
+def padded(rows: Sequence[Sequence[int] | np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Rows of ids side by side, padded on the right, and their lengths."""
+    lengths = np.array([len(row) for row in rows])
+    table = np.full((len(rows), max(int(lengths.max()), 1)), PAD, np.int64)
+    for row, ids in zip(table, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(table), torch.from_numpy(lengths)

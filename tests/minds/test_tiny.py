@@ -1,0 +1,211 @@
+"""The tiny mind: a vocabulary of its own, sampling and scoring that agree, base weights that know form alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from autotelic.errors import UserError
+from autotelic.minds.base import Generation
+from autotelic.minds.tiny import base
+from autotelic.minds.tiny.mind import TinyConfig, TinyMind
+from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
+
+TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
+PROMPTS = ["<ask>a, b<answer>", "<ask>ab<input>1, 12, -3<answer>", "<ask><answer>"]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def mind_of(**config) -> TinyMind:
+    return TinyMind(TinyConfig(**{"width": 32, "heads": 2, "layers": 2, "max_tokens": 12} | config), TOKENS)
+
+
+def sampled(mind: TinyMind, n: int = 3, seed: int = 0, **how) -> list[Generation]:
+    return mind.sample(PROMPTS, n, np.random.default_rng(seed), **how)
+
+
+def test_a_text_of_known_pieces_comes_back_whole():
+    vocabulary = Vocabulary(TOKENS)
+    text = "<ask>aab, 12\n-3<answer>"
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_the_longest_piece_is_taken():
+    vocabulary = Vocabulary(TOKENS)
+    assert [vocabulary.tokens[number] for number in vocabulary.encode("ab12")] == ["ab", "12"]
+
+
+def test_what_is_in_no_token_is_unknown_a_piece_a_character():
+    assert Vocabulary(TOKENS).encode("a?!") == [Vocabulary(TOKENS).encode("a")[0], UNKNOWN, UNKNOWN]
+
+
+def test_samples_come_prompt_by_prompt():
+    mind = mind_of()
+    said = sampled(mind)
+    assert [each.prompt.tolist() for each in said] == [mind.vocabulary.encode(p) for p in PROMPTS for _ in range(3)]
+
+
+def test_scored_log_probabilities_are_those_of_sampling():
+    mind = mind_of()
+    said = sampled(mind, n=5)
+    scores = mind.score(said)
+    for row, each in zip(scores.log_probs.detach().numpy(), said, strict=True):
+        np.testing.assert_allclose(row[: len(each.tokens)], each.log_probs, atol=1e-4)
+
+
+def test_a_score_does_not_depend_on_what_else_is_in_the_batch():
+    mind = mind_of()
+    said = sampled(mind)
+    together = mind.score(said)
+    for at, each in enumerate(said):
+        alone = mind.score([each])
+        length = len(each.tokens)
+        torch.testing.assert_close(alone.log_probs[0], together.log_probs[at, :length], atol=1e-4, rtol=0)
+        torch.testing.assert_close(alone.entropy[0], together.entropy[at, :length], atol=1e-4, rtol=0)
+        torch.testing.assert_close(alone.hidden[0], together.hidden[at, :length], atol=1e-4, rtol=0)
+
+
+def test_an_answer_reads_like_the_same_tokens_in_a_prompt():
+    """Marks inside an answer count as they do inside a prompt: what is learned from whole texts holds when writing."""
+    mind = mind_of()
+    ids = mind.vocabulary.encode("<ask>ab<answer>a<input>12, b")
+    cut = mind.vocabulary.encode("<ask>ab<answer>")
+    whole, _ = mind.network.read(torch.tensor([ids]), torch.tensor([len(ids)]))
+    answer = np.array(ids[len(cut) :], np.int32)
+    scores = mind.score([Generation("", np.array(cut, np.int32), answer)])
+    torch.testing.assert_close(scores.hidden[0], whole[0, len(cut) - 1 : -1], atol=1e-4, rtol=0)
+
+
+def test_equal_seeds_give_equal_texts_whatever_torch_has_drawn():
+    mind = mind_of()
+    first = [each.text for each in sampled(mind)]
+    torch.manual_seed(99)
+    assert [each.text for each in sampled(mind)] == first
+    assert [each.text for each in sampled(mind, seed=1)] != first
+
+
+def test_greedy_is_the_likeliest_token_each_time():
+    mind = mind_of()
+    for each in sampled(mind, n=1, greedy=True):
+        scores = mind.score([each])
+        logits = mind.network.logits(scores.hidden[0])
+        logits[:, 0] = -torch.inf
+        assert logits.argmax(-1).tolist() == each.tokens.tolist()
+
+
+def test_sampling_follows_the_distribution():
+    mind = mind_of(max_tokens=1)
+    said = mind.sample(["<ask>a<answer>"], 4000, np.random.default_rng(0))
+    seen = np.bincount([int(each.tokens[0]) for each in said], minlength=len(mind.vocabulary)) / len(said)
+    hidden = mind.score(said[:1]).hidden[0, 0]
+    logits = mind.network.logits(hidden)
+    logits[0] = -torch.inf
+    assert np.abs(seen - logits.softmax(-1).detach().numpy()).max() < 0.03
+
+
+def test_an_answer_that_ends_holds_its_end_and_one_that_is_cut_says_so():
+    said = sampled(mind_of(), n=50)
+    assert {each.finished for each in said} == {True, False}
+    for each in said:
+        assert (each.tokens[-1] == END) is np.bool_(each.finished)
+        assert END not in each.tokens[:-1]
+
+
+def test_pieces_hold_every_generation_once_and_keep_prompts_together(monkeypatch):
+    monkeypatch.setattr("autotelic.minds.tiny.mind._AREA", 400)
+    mind = mind_of()
+    said = sampled(mind, n=4)
+    pieces = list(mind.pieces(said))
+    assert sorted(at for piece in pieces for at in piece) == list(range(len(said)))
+    assert len(pieces) > 1
+    homes = {said[at].prompt.tobytes(): number for number, piece in enumerate(pieces) for at in piece}
+    assert all(homes[said[at].prompt.tobytes()] == number for number, piece in enumerate(pieces) for at in piece)
+
+
+def test_the_gradient_reaches_every_weight():
+    mind = mind_of()
+    mind.score(sampled(mind)).log_probs.sum().backward()
+    assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in mind.parameters())
+
+
+def test_state_brings_back_the_same_mind():
+    mind, other = mind_of(), mind_of()
+    with torch.no_grad():
+        for weight in mind.parameters():
+            weight.add_(0.1)
+    other.load_state(mind.state())
+    assert [each.text for each in sampled(other)] == [each.text for each in sampled(mind)]
+
+
+def babble(rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+    letters = rng.integers(0, 2, (count, 3))
+    return [(f"<ask>{'ab'[x]}<answer>", f"{'ab'[y]}, {'ab'[z]}") for x, y, z in letters]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "autotelic" / "minds"
+
+
+def trained(**config) -> TinyMind:
+    small = {"width": 32, "heads": 2, "layers": 1, "max_tokens": 12, "base_steps": 150}
+    return TinyMind.for_world(TinyConfig(**small | config), TOKENS, babble)
+
+
+def test_base_weights_speak_in_the_form_of_the_babble(cache):
+    said = trained().sample(["<ask>a<answer>"], 40, np.random.default_rng(0))
+    formed = [each.text in {"a, a", "a, b", "b, a", "b, b"} for each in said]
+    assert np.mean(formed) > 0.8
+
+
+def test_base_weights_are_trained_once_and_kept(cache, monkeypatch):
+    first = trained()
+    monkeypatch.setattr(base, "train_base", None)  # would fail if it were called
+    torch.testing.assert_close(trained().state(), first.state())
+
+
+def test_other_babble_means_other_base_weights(cache):
+    trained()
+    TinyMind.for_world(
+        TinyConfig(width=32, heads=2, layers=1, max_tokens=12, base_steps=60),
+        TOKENS,
+        lambda rng, count: [("<ask>a<answer>", "b")] * count,
+    )
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_damaged_base_weights_are_made_again(cache):
+    first = trained()
+    (path,) = cache.iterdir()
+    path.write_bytes(path.read_bytes()[:100])
+    torch.testing.assert_close(trained().state(), first.state())
+
+
+def test_base_log_probs_stay_those_of_the_base_when_the_mind_changes(cache):
+    mind = trained()
+    said = sampled(mind)
+    before = mind.score(said).log_probs.detach()
+    with torch.no_grad():
+        for weight in mind.parameters():
+            weight.mul_(1.1)
+    torch.testing.assert_close(mind.base_log_probs(said), before)
+
+
+def test_a_world_without_tokens_is_refused():
+    with pytest.raises(UserError, match="brief wording"):
+        TinyMind.for_world(TinyConfig(), (), babble)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"width": 30, "heads": 4}, {"layers": 0}, {"max_tokens": 4000}, {"temperature": 0.0}]
+)
+def test_a_shape_that_cannot_be_is_one_line(wrong):
+    with pytest.raises(UserError):
+        TinyConfig(**wrong)
