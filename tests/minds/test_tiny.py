@@ -1,5 +1,7 @@
 """The tiny mind: a vocabulary of its own, sampling and scoring that agree, base weights that know form alone."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -23,7 +25,8 @@ def _one_thread():
 
 
 def mind_of(**config) -> TinyMind:
-    return TinyMind(TinyConfig(**{"width": 32, "heads": 2, "layers": 2, "max_tokens": 12} | config), TOKENS)
+    shape: dict[str, Any] = {"width": 32, "heads": 2, "layers": 2, "max_tokens": 12}
+    return TinyMind(TinyConfig(**shape | config), TOKENS)
 
 
 def sampled(mind: TinyMind, n: int = 3, seed: int = 0, **how) -> list[Generation]:
@@ -155,7 +158,7 @@ def cache(tmp_path, monkeypatch):
 
 
 def trained(**config) -> TinyMind:
-    small = {"width": 32, "heads": 2, "layers": 1, "max_tokens": 12, "base_steps": 150}
+    small: dict[str, Any] = {"width": 32, "heads": 2, "layers": 1, "max_tokens": 12, "base_steps": 150}
     return TinyMind.for_world(TinyConfig(**small | config), TOKENS, babble)
 
 

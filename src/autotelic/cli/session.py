@@ -13,6 +13,7 @@ from rich.console import Console
 
 from autotelic import registry
 from autotelic.errors import UserError
+from autotelic.play import evaluation
 from autotelic.play.archive import Archive
 from autotelic.play.exchange import Imported
 from autotelic.play.loop import Loop
@@ -49,19 +50,19 @@ def build_world(config: PlayConfig) -> Iterator[World]:
 @contextlib.contextmanager
 def build(config: PlayConfig) -> Iterator[Parts]:
     """The world and the players, closed at the end."""
-    with build_world(config) as world:
-        player = None
-        if config.proposer is None or config.solver is None:
-            player = _player(config.player, world)
-        proposer = _player(config.proposer, world) if config.proposer is not None else player
-        solver = _player(config.solver, world) if config.solver is not None else player
+    with build_world(config) as world, contextlib.ExitStack() as stack:
+
+        def made(section: Any) -> Player:
+            player = registry.get("players", section.name)(section, world)
+            stack.callback(player.close)
+            return player
+
+        player = made(config.player) if config.proposer is None or config.solver is None else None
+        proposer = made(config.proposer) if config.proposer is not None else player
+        solver = made(config.solver) if config.solver is not None else player
         assert proposer is not None
         assert solver is not None
         yield Parts(world, proposer, solver)
-
-
-def _player(config: Any, world: World) -> Player:
-    return registry.get("players", config.name)(config, world)
 
 
 @contextlib.contextmanager
@@ -166,8 +167,8 @@ def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive) ->
 def _measure(loop: Loop, when: str) -> None:
     """Enters the held-out accuracy, before or after learning, into the loop's headline figures."""
     tasks = loop.world.suite
-    for kind, row in (loop.evaluate(tasks) if tasks else {}).items():
-        loop.heldout.setdefault(kind, {}).update({when: row["accuracy"], "n": row["n"]})
+    if tasks:
+        evaluation.enter(loop.heldout, when, loop.evaluate(tasks))
 
 
 def play(directory: Run, config: PlayConfig) -> int:
@@ -214,11 +215,29 @@ def _advance(loop: Loop, directory: Run, config: PlayConfig, stop: Stop, console
     last, done = config.last_step, max(loop.step, 0)
     with Display("play", last, done=done, minutes=left, results=where, console=console) as display:
         while not stop.requested and not _bound_reached(loop, config):
-            figures = loop.run_step()
+            with _safe_point_named(loop, directory):
+                figures = loop.run_step()
             display.update(loop.step, _shown(figures))
             if loop.step == 0 and loop.imported is not None:
                 for line in _imported(str(config.loop.tasks), loop.imported):
                     display.say(line)
+
+
+@contextlib.contextmanager
+def _safe_point_named(loop: Loop, directory: Run) -> Iterator[None]:
+    """What ends a run in the middle (a server gone, memory used up, weights that went astray) is said together with
+    where the run is whole."""
+    try:
+        yield
+    except UserError as error:
+        steps = directory.checkpoints.steps()
+        if not steps:
+            raise
+        safe = directory.checkpoints.path(steps[-1])
+        reason = str(error).rstrip(".")
+        raise UserError(
+            f"step {loop.step + 1}: {reason}; whole up to {safe}: autotelic resume {directory.path}"
+        ) from error
 
 
 def _imported(file: str, imported: Imported) -> Iterator[str]:

@@ -25,6 +25,7 @@ from autotelic.learning.losses import PolicyFigures
 from autotelic.learning.muon import Muon
 from autotelic.minds.base import Generation, Mind, Scores
 from autotelic.minds.config import LearnerConfig
+from autotelic.minds.memory import memory_errors
 
 Figures = dict[str, float]
 
@@ -132,7 +133,8 @@ class Learner:
         shares = batch.by_baseline(part) if first and self.config.gradients_by_kind else {"": list(part)}
         for name, members in shares.items():
             for piece in self.mind.pieces([batch.generations[at] for at in members]):
-                self._loss(batch, [members[at] for at in piece], total, tally, first).backward()
+                with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
+                    self._loss(batch, [members[at] for at in piece], total, tally, first).backward()
             if name:
                 tally.gradients[name] = _norm(weight.grad for weight in weights)
                 kept = _taken(weights, kept)

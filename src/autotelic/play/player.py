@@ -56,3 +56,6 @@ class Player(ABC):
     def load_state(self, state: Mapping[str, Any]) -> None:
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
+
+    def close(self) -> None:  # noqa: B027 - a player that holds nothing has nothing to give back
+        """Gives back what the player holds: connections, memory."""

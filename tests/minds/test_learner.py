@@ -1,0 +1,243 @@
+"""The learner: what one step's updates do to a mind."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from autotelic.errors import UserError
+from autotelic.learning import losses
+from autotelic.minds import learner as module
+from autotelic.minds.base import Generation
+from autotelic.minds.config import ESTIMATORS, LearnerConfig
+from autotelic.minds.learner import Graded, Learner
+from autotelic.minds.tiny.mind import TinyConfig, TinyMind
+
+TOKENS = ("<ask>", "<answer>", "a", "b", "c", "d")
+PROMPTS = ["<ask>a<answer>", "<ask>b<answer>", "<ask>c<answer>", "<ask>d<answer>"]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def mind_of() -> TinyMind:
+    mind = TinyMind(TinyConfig(width=32, heads=2, layers=1, max_tokens=3), TOKENS)
+    mind._base = {name: weight.clone() for name, weight in mind.network.state_dict().items()}
+    return mind
+
+
+def config_of(**changes) -> LearnerConfig:
+    return LearnerConfig(**{"lr": 0.003, "minibatch": 1000, "entropy": 0.0} | changes)
+
+
+def graded(mind: TinyMind, reward, n: int = 8, seed: int = 0, prompts=PROMPTS) -> list[Graded]:
+    """Samples whose reward is a function of prompt and text."""
+    said = mind.sample(prompts, n, np.random.default_rng(seed))
+    return [
+        Graded(each, reward(prompts[at // n], each.text), "solve/echo", prompts[at // n])
+        for at, each in enumerate(said)
+    ]
+
+
+def echo(prompt: str, text: str) -> float:
+    """Right: the letter that was asked."""
+    return float(text[:1] == prompt[5])
+
+
+def right(mind: TinyMind) -> float:
+    said = mind.sample(PROMPTS, 100, np.random.default_rng(77))
+    return float(np.mean([echo(PROMPTS[at // 100], each.text) for at, each in enumerate(said)]))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_learns_what_is_rewarded(estimator):
+    mind = mind_of()
+    learner = Learner(config_of(estimator=estimator, value_lr=0.01, constant=3.0), mind)
+    before = right(mind)
+    for step in range(80):
+        learner.learn(graded(mind, echo, n=32, seed=step))
+    assert before < 0.4
+    assert right(mind) > 0.9
+
+
+def test_what_is_not_rewarded_is_not_learned():
+    mind = mind_of()
+    learner = Learner(config_of(), mind)
+    for step in range(20):
+        rewards = np.random.default_rng([5, step])
+        learner.learn(graded(mind, lambda prompt, text, rewards=rewards: float(rewards.random()), seed=step))
+    assert right(mind) < 0.5
+
+
+def ratios_of(monkeypatch) -> list[torch.Tensor]:
+    """The ratios of each update's tokens, as the loss sees them."""
+    seen = []
+    loss = losses.policy_loss
+
+    def spy(log_probs, old, advantages, mask, **how):
+        seen.append((log_probs - old).detach().exp()[mask])
+        return loss(log_probs, old, advantages, mask, **how)
+
+    monkeypatch.setattr(losses, "policy_loss", spy)
+    return seen
+
+
+@pytest.mark.parametrize("rescore", [True, False])
+def test_the_ratio_is_exactly_1_on_the_first_minibatch(monkeypatch, rescore):
+    mind, seen = mind_of(), ratios_of(monkeypatch)
+    Learner(config_of(minibatch=8, rescore=rescore), mind).learn(graded(mind, echo))
+    assert torch.equal(seen[0], torch.ones_like(seen[0]))
+    assert any(not torch.equal(later, torch.ones_like(later)) for later in seen[1:])
+
+
+def test_old_log_probabilities_are_those_before_the_first_update(monkeypatch):
+    """Rescored or as sampled, the later minibatches are compared with the same weights."""
+    seen = {}
+    for rescore in (True, False):
+        with monkeypatch.context() as patch:
+            mind, ratios = mind_of(), ratios_of(patch)
+            Learner(config_of(minibatch=8, epochs=2, rescore=rescore), mind).learn(graded(mind, echo))
+            seen[rescore] = ratios
+    for one, other in zip(seen[True], seen[False], strict=True):
+        torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
+
+
+def test_a_sampler_that_differs_is_corrected_for(monkeypatch):
+    mind = mind_of()
+    samples = graded(mind, echo)
+    shifted = [
+        Graded(
+            Generation(s.generation.text, s.generation.prompt, s.generation.tokens, s.generation.log_probs - 1.0),
+            s.reward,
+            s.baseline,
+            s.group,
+        )
+        for s in samples
+    ]
+    seen = []
+    weigh = losses.importance_weights
+    monkeypatch.setattr(losses, "importance_weights", lambda *given: seen.append(weigh(*given)) or seen[-1])
+    Learner(config_of(importance_cap=2.0), mind).learn(shifted)
+    assert seen[0].max() == 2.0  # e, capped
+
+
+def test_pieces_and_baselines_add_up_to_the_gradient_of_the_whole(monkeypatch):
+    moves = []
+    for area, by_kind in ((1 << 20, False), (60, False), (60, True)):
+        monkeypatch.setattr("autotelic.minds.tiny.mind._AREA", area)
+        mind = mind_of()
+        samples = graded(mind, echo)
+        mixed = [Graded(s.generation, s.reward, f"solve/{'xy'[at % 2]}", s.group) for at, s in enumerate(samples)]
+        learner = Learner(config_of(optimizer="adamw", gradients_by_kind=by_kind, grad_clip=0.0), mind)
+        with monkeypatch.context() as patch:
+            patch.setattr(learner, "_move", lambda weights, tally: moves.append([w.grad.clone() for w in weights]))
+            learner.learn(mixed)
+    for other in moves[1:]:
+        torch.testing.assert_close(other, moves[0], atol=1e-5, rtol=1e-4)
+
+
+def test_minibatches_hold_every_sample_once_and_keep_groups_together():
+    mind = mind_of()
+    batch = module._Batch(graded(mind, echo))
+    parts = batch.minibatches(10, np.random.default_rng(0))
+    assert sorted(at for part in parts for at in part) == list(range(32))
+    assert len(parts) == 4
+    for part in parts:
+        assert sorted(part) == list(range(min(part), min(part) + 8))
+
+
+def test_all_equal_rewards_change_nothing_and_are_counted():
+    mind = mind_of()
+    before = {name: weight.clone() for name, weight in mind.state().items()}
+    figures = Learner(config_of(), mind).learn(graded(mind, lambda prompt, text: 0.1))
+    torch.testing.assert_close(mind.state(), before, rtol=0, atol=0)
+    assert figures["solve/echo/zero_variance_groups"] == figures["solve/echo/groups"] == 4
+
+
+def test_the_divergence_from_the_base_pulls_back():
+    def drift(kl: float) -> float:
+        mind = mind_of()
+        learner = Learner(config_of(kl=kl), mind)
+        for step in range(25):
+            figures = learner.learn(graded(mind, lambda prompt, text: float("a" in text), seed=step))
+        assert ("solve/echo/kl_base" in figures) is (kl > 0)
+        said = mind.sample(PROMPTS, 50, np.random.default_rng(3))
+        scores = mind.score(said)
+        return float((scores.log_probs.detach() - mind.base_log_probs(said))[scores.mask].mean())
+
+    assert drift(2.0) < 0.5 * drift(0.0)
+
+
+def test_entropy_below_the_floor_is_pushed_up():
+    def disorder(floor: float) -> float:
+        mind = mind_of()
+        learner = Learner(config_of(entropy_floor=floor, entropy_push=0.5), mind)
+        for step in range(60):
+            figures = learner.learn(graded(mind, lambda prompt, text: float("a" in text), seed=step))
+        return figures["solve/echo/entropy"]
+
+    assert disorder(0.0) < 0.4
+    assert disorder(1.0) > 0.6
+
+
+def test_a_learner_that_is_off_changes_nothing():
+    mind = mind_of()
+    before = {name: weight.clone() for name, weight in mind.state().items()}
+    assert Learner(config_of(enabled=False), mind).learn(graded(mind, echo)) == {}
+    torch.testing.assert_close(mind.state(), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "muon"}, {"estimator": "ppo"}, {"entropy_floor": 1.0}])
+def test_a_restored_learner_goes_on_exactly(changes):
+    straight, broken = mind_of(), mind_of()
+    whole, first = (Learner(config_of(minibatch=8, **changes), mind) for mind in (straight, broken))
+    for step in range(3):
+        whole.learn(graded(straight, echo, seed=step))
+    for step in range(2):
+        first.learn(graded(broken, echo, seed=step))
+    later = mind_of()
+    later.load_state({name: weight.clone() for name, weight in broken.state().items()})
+    second = Learner(config_of(minibatch=8, **changes), later)
+    second.load_state(first.state())
+    second.learn(graded(later, echo, seed=2))
+    torch.testing.assert_close(later.state(), straight.state(), rtol=0, atol=0)
+
+
+def test_a_loss_that_is_not_finite_is_one_line_and_changes_nothing():
+    mind = mind_of()
+    before = {name: weight.clone() for name, weight in mind.state().items()}
+    with pytest.raises(UserError, match="not finite"):
+        Learner(config_of(), mind).learn(graded(mind, lambda prompt, text: math.nan))
+    torch.testing.assert_close(mind.state(), before, rtol=0, atol=0)
+
+
+def test_figures_are_by_role_and_kind():
+    mind = mind_of()
+    figures = Learner(config_of(), mind).learn(graded(mind, echo))
+    assert {f"solve/echo/{name}" for name in ("entropy", "length", "finished", "grad_norm")} <= figures.keys()
+    assert figures["updates"] == 1
+    assert 0 < figures["solve/echo/entropy"] < math.log(len(mind.vocabulary))
+    assert 1 <= figures["solve/echo/length"] <= 3
+
+
+def test_muon_is_refused_by_a_mind_without_matrices(monkeypatch):
+    from autotelic.minds.base import Mind
+
+    monkeypatch.setattr(TinyMind, "matrices", Mind.matrices)
+    with pytest.raises(UserError, match="adamw"):
+        Learner(config_of(optimizer="muon"), mind_of())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"estimator": "x"}, {"aggregate": "x"}, {"optimizer": "x"}, {"minibatch": 0}, {"kl": -1.0}, {"gamma": 2.0}],
+)
+def test_a_setting_that_cannot_be_is_one_line(wrong):
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        LearnerConfig(**wrong)
