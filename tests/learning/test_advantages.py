@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -70,6 +71,7 @@ def test_the_published_way_of_joining_tokens_comes_with_each_estimator() -> None
         "grpo": "sequence",
         "dr-grpo": "constant",
         "rloo": "constant",
+        "maxrl": "token",
     }
 
 
@@ -190,3 +192,38 @@ def test_a_bandit_learns_its_best_arm(name: str) -> None:
         loss.backward()
         optimiser.step()
     assert logits.detach().softmax(0)[1] > 0.8
+
+
+def test_maxrl_divides_by_the_share_solved():
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0])
+    groups = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    found = ESTIMATORS["maxrl"].advantages(rewards, torch.zeros_like(groups), groups)
+    expected = torch.tensor([3.0, -1.0, -1.0, -1.0, 1 / 3, 1 / 3, 1 / 3, -1.0])
+    torch.testing.assert_close(found, expected)
+
+
+def test_maxrl_counts_rewards_from_the_least_of_their_baseline():
+    rewards, groups = torch.tensor([1.0, -0.5, -0.5, -0.5]), torch.zeros(4, dtype=torch.long)
+    found = ESTIMATORS["maxrl"].advantages(rewards, groups, groups)
+    torch.testing.assert_close(found, torch.tensor([3.0, -1.0, -1.0, -1.0]))
+
+
+def test_the_expected_gradient_of_maxrl_is_that_of_the_log_likelihood():
+    """For one task with answer 0 of three: n samples, weighted by their chance, leave out those without a hit."""
+    logits = torch.tensor([0.2, -0.3, 0.5], dtype=torch.float64, requires_grad=True)
+    probabilities = logits.softmax(0)
+    n, total = 6, torch.zeros((), dtype=torch.float64)
+    for drawn in itertools.product(range(3), repeat=n):
+        chosen = torch.tensor(drawn)
+        rewards = (chosen == 0).double()
+        gains = ESTIMATORS["maxrl"].advantages(
+            rewards, torch.zeros(n, dtype=torch.long), torch.zeros(n, dtype=torch.long)
+        )
+        chance = probabilities[chosen].prod().detach()
+        total = total + chance * (gains * probabilities[chosen].log()).mean()
+    (found,) = torch.autograd.grad(total, logits)
+    # Truncated, as n samples are: the gradient of the sum over k < n of -(1 - p)^k / k, whose limit is log p.
+    p = logits.softmax(0)[0]
+    objective = -sum((1 - p) ** k / k for k in range(1, n))
+    (wanted,) = torch.autograd.grad(objective, logits)
+    torch.testing.assert_close(found, wanted)

@@ -108,6 +108,20 @@ def rloo(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:
     return sets.centred(rewards) * scale[sets.of]
 
 
+def maximum_likelihood(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:
+    """(r - mean) / (mean - least) in each group, where least is the lowest reward of the baseline: for rewards 0 and 1,
+    (r - p) / p with p the share solved.
+
+    Its gradient is that of log p instead of p: the log-likelihood of a right answer. A policy that cannot tell tasks
+    apart yet then learns how often each answer is right, while the best it could do for p itself is to say the
+    commonest answer always, from which nothing is learned any more.
+    """
+    every = _Sets.split(rewards, baselines)
+    least = torch.zeros_like(every.mean).scatter_reduce(0, every.of, rewards, "amin", include_self=False)[every.of]
+    sets = _Sets.split(rewards - least, groups)
+    return torch.where(sets.varies[sets.of], sets.centred(rewards - least) / sets.mean[sets.of], 0.0)
+
+
 ESTIMATORS: Mapping[str, Estimator] = MappingProxyType(
     {
         "trr++": Estimator(trr, "token"),
@@ -116,5 +130,6 @@ ESTIMATORS: Mapping[str, Estimator] = MappingProxyType(
         "dr-grpo": Estimator(dr_grpo, "constant"),
         # An answer is one action there, its log-probability a sum over tokens: a mean over tokens would change that.
         "rloo": Estimator(rloo, "constant"),
+        "maxrl": Estimator(maximum_likelihood, "token"),
     }
 )

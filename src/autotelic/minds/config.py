@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autotelic.errors import UserError
 
-ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "ppo")
+ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "ppo")
 OPTIMIZERS = ("adamw", "muon")
 AGGREGATES = ("default", "token", "sequence", "constant")
 
@@ -16,7 +16,7 @@ class LearnerConfig:
     """How weights change. `estimator` names what a reward is compared with."""
 
     enabled: bool = True  # False: play on, change nothing
-    estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo or ppo
+    estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo, maxrl or ppo
     aggregate: str = "default"  # how tokens become a loss: token, sequence or constant; default is the estimator's own
     optimizer: str = "adamw"  # adamw, or muon: faster for small networks trained from nothing
     lr: float = 1e-6  # of matrices under muon
