@@ -224,6 +224,6 @@ def test_the_expected_gradient_of_maxrl_is_that_of_the_log_likelihood():
     (found,) = torch.autograd.grad(total, logits)
     # Truncated, as n samples are: the gradient of the sum over k < n of -(1 - p)^k / k, whose limit is log p.
     p = logits.softmax(0)[0]
-    objective = -sum((1 - p) ** k / k for k in range(1, n))
+    objective = -torch.stack([(1 - p) ** k / k for k in range(1, n)]).sum()
     (wanted,) = torch.autograd.grad(objective, logits)
     torch.testing.assert_close(found, wanted)
