@@ -59,6 +59,11 @@ def test_dr_grpo_subtracts_the_mean_of_the_group() -> None:
     assert got == pytest.approx([0.75, 2, -0.25, -0.25, -2, -0.25])
 
 
+def test_self_imitation_keeps_what_was_better_than_the_mean_of_its_group() -> None:
+    got = estimate("sil", [1, 7, 0, 0, 3, 0], baselines=[0, 1, 2, 3, 4, 5], groups=[0, 7, 0, 0, 7, 0])
+    assert got == pytest.approx([0.75, 2, 0, 0, 0, 0])
+
+
 def test_rloo_subtracts_the_mean_of_the_others_of_the_group() -> None:
     got = estimate("rloo", [1, 7, 0, 0.5, 3], baselines=[0, 1, 2, 3, 4], groups=[0, 7, 0, 0, 7])
     assert got == pytest.approx([0.75, 4, -0.75, 0, -4])
@@ -72,6 +77,7 @@ def test_the_published_way_of_joining_tokens_comes_with_each_estimator() -> None
         "dr-grpo": "constant",
         "rloo": "constant",
         "maxrl": "token",
+        "sil": "sequence",
     }
 
 

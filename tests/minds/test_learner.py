@@ -1,5 +1,6 @@
 """The learner: what one step's updates do to a mind."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -40,7 +41,7 @@ def graded(mind: TinyMind, reward, n: int = 8, seed: int = 0, prompts=PROMPTS) -
     """Samples whose reward is a function of prompt and text."""
     said = mind.sample(prompts, n, np.random.default_rng(seed))
     return [
-        Graded(each, reward(prompts[at // n], each.text), "solve/echo", prompts[at // n])
+        Graded(each, reward(prompts[at // n], each.text), "solve/echo", prompts[at // n], lasting=True)
         for at, each in enumerate(said)
     ]
 
@@ -142,6 +143,72 @@ def test_pieces_and_baselines_add_up_to_the_gradient_of_the_whole(monkeypatch):
         torch.testing.assert_close(other, moves[0], atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("estimator", ["sil", "maxrl", "grpo", "trr++"])
+def test_equal_texts_scored_once_give_the_gradient_of_all(monkeypatch, estimator):
+    gradients = []
+    for folds in (True, False):
+        with monkeypatch.context() as patch:
+            if not folds:
+                patch.setattr(module._Batch, "fold", lambda self: None)
+            mind = mind_of()
+            learner = Learner(config_of(estimator=estimator, grad_clip=0.0), mind)
+            monkeypatch.setattr(learner, "_move", lambda weights, tally: None)
+            learner.learn(graded(mind, echo, n=32))
+            gradients.append([weight.grad.clone() for weight in mind.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+def test_only_lasting_answers_better_than_their_group_are_remembered():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    said = graded(mind, echo, n=32)
+    learner.learn([dataclasses.replace(each, lasting=each.group == PROMPTS[0]) for each in said])
+    (known,) = learner.memory.values()
+    assert {
+        (mind.vocabulary.decode(each.prompt.tolist()), mind.vocabulary.decode(each.tokens.tolist())[0])
+        for each in known
+    } == {(PROMPTS[0], "a")}
+
+
+def test_memory_forgets_the_oldest():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1, memory=3), mind)
+    for step in range(4):
+        learner.learn(graded(mind, echo, n=32, seed=step))
+        newest = learner.memory["solve/echo"]
+        assert len(newest) <= 3
+    before = newest
+    learner.learn(graded(mind, echo, n=32, seed=9))
+    assert learner.memory["solve/echo"] != before
+
+
+def test_replay_makes_remembered_answers_likelier():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=10), mind)
+    said = graded(mind, echo, n=32)
+    learner.learn(said)
+    (known,) = learner.memory.values()
+    with torch.no_grad():
+        before = mind.score(known).log_probs.sum()
+    # Nothing to compare in this step: all that is learned is replayed.
+    learner.learn([dataclasses.replace(each, reward=0.0) for each in said])
+    with torch.no_grad():
+        assert mind.score(known).log_probs.sum() > before
+
+
+def test_averaged_weights_are_lent_and_given_back():
+    mind = mind_of()
+    first = [weight.detach().clone() for weight in mind.parameters()]
+    learner = Learner(config_of(average=0.75), mind)
+    learner.learn(graded(mind, echo))
+    live = [weight.detach().clone() for weight in mind.parameters()]
+    with learner.averaged():
+        for weight, old, new in zip(mind.parameters(), first, live, strict=True):
+            torch.testing.assert_close(weight.detach(), 0.75 * old + 0.25 * new)
+    assert all(torch.equal(weight, known) for weight, known in zip(mind.parameters(), live, strict=True))
+
+
 def test_minibatches_hold_every_sample_once_and_keep_groups_together():
     mind = mind_of()
     batch = module._Batch(graded(mind, echo))
@@ -193,7 +260,10 @@ def test_a_learner_that_is_off_changes_nothing():
     torch.testing.assert_close(mind.state(), before, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"optimizer": "muon"}, {"estimator": "ppo"}, {"entropy_floor": 1.0}])
+LASTING = {"estimator": "sil", "replay": 2, "average": 0.9}
+
+
+@pytest.mark.parametrize("changes", [{}, {"optimizer": "muon"}, {"estimator": "ppo"}, {"entropy_floor": 1.0}, LASTING])
 def test_a_restored_learner_goes_on_exactly(changes):
     straight, broken = mind_of(), mind_of()
     whole, first = (Learner(config_of(minibatch=8, **changes), mind) for mind in (straight, broken))
@@ -207,6 +277,7 @@ def test_a_restored_learner_goes_on_exactly(changes):
     second.load_state(first.state())
     second.learn(graded(later, echo, seed=2))
     torch.testing.assert_close(later.state(), straight.state(), rtol=0, atol=0)
+    torch.testing.assert_close(second.averages, whole.averages, rtol=0, atol=0)
 
 
 def test_a_loss_that_is_not_finite_is_one_line_and_changes_nothing():

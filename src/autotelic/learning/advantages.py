@@ -122,6 +122,12 @@ def maximum_likelihood(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Te
     return torch.where(sets.varies[sets.of], sets.centred(rewards - least) / sets.mean[sets.of], 0.0)
 
 
+def self_imitation(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:
+    """Self-imitation: (r - mean of the group), and 0 where that is negative. What went well is made likelier; what
+    went badly is not pushed away, which from a poor start only moves weight between wrong answers."""
+    return _Sets.split(rewards, groups).centred(rewards).clamp(min=0.0)
+
+
 ESTIMATORS: Mapping[str, Estimator] = MappingProxyType(
     {
         "trr++": Estimator(trr, "token"),
@@ -131,5 +137,6 @@ ESTIMATORS: Mapping[str, Estimator] = MappingProxyType(
         # An answer is one action there, its log-probability a sum over tokens: a mean over tokens would change that.
         "rloo": Estimator(rloo, "constant"),
         "maxrl": Estimator(maximum_likelihood, "token"),
+        "sil": Estimator(self_imitation, "sequence"),
     }
 )

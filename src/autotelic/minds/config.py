@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autotelic.errors import UserError
 
-ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "ppo")
+ESTIMATORS = ("trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "sil", "ppo")
 OPTIMIZERS = ("adamw", "muon")
 AGGREGATES = ("default", "token", "sequence", "constant")
 
@@ -16,7 +16,7 @@ class LearnerConfig:
     """How weights change. `estimator` names what a reward is compared with."""
 
     enabled: bool = True  # False: play on, change nothing
-    estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo, maxrl or ppo
+    estimator: str = "trr++"  # trr++, reinforce++, grpo, rloo, dr-grpo, maxrl, sil or ppo
     aggregate: str = "default"  # how tokens become a loss: token, sequence or constant; default is the estimator's own
     optimizer: str = "adamw"  # adamw, or muon: faster for small networks trained from nothing
     lr: float = 1e-6  # of matrices under muon
@@ -36,6 +36,10 @@ class LearnerConfig:
     entropy_push: float = 0.1
     rescore: bool = True  # old log-probabilities from the scorer, not the sampler, where an update is not the first
     importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
+    replay: int = 0  # updates a step on answers of this and earlier steps that were better than their groups' mean
+    replay_size: int = 192  # answers such an update sees
+    memory: int = 4096  # such answers remembered for each kind; the oldest are forgotten
+    average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token
     gae_lambda: float = 1.0  # ppo
     value_lr: float = 1e-4  # ppo: of the value head
@@ -48,7 +52,7 @@ class LearnerConfig:
             raise UserError(f"aggregate is {self.aggregate!r}; known are {', '.join(AGGREGATES)}")
         if self.optimizer not in OPTIMIZERS:
             raise UserError(f"optimizer is {self.optimizer!r}; known are {', '.join(OPTIMIZERS)}")
-        for name, least in {"minibatch": 1, "epochs": 1}.items():
+        for name, least in {"minibatch": 1, "epochs": 1, "replay": 0, "replay_size": 1, "memory": 1}.items():
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least {least}")
         if not self.constant > 0:
@@ -57,6 +61,8 @@ class LearnerConfig:
         for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        if not 0 <= self.average < 1:
+            raise UserError(f"average is {self.average}; it must be 0 or more and below 1")
         for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 to 1")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ class Graded:
     reward: float
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
     group: str  # equal for generations that answer the same prompt
+    lasting: bool = False  # it will be as good in later steps: a right answer is, a task worth proposing is not
 
 
 class Learner:
@@ -47,6 +49,8 @@ class Learner:
         self.config, self.mind = config, mind
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
+        self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
+        self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
         self.values = nn.Linear(mind.width, 1) if config.estimator == "ppo" else None
         if self.values is not None:
             nn.init.zeros_(self.values.weight)
@@ -80,15 +84,23 @@ class Learner:
         figures = batch.figures()
         self._look_before(batch)
         self._compare(batch)
+        # Where advantages are all that counts, those of equal texts are added up, and what has none is left out.
+        folded = self.values is None and not (self.config.kl or self.config.entropy or self.config.entropy_floor)
+        if folded:
+            batch.fold()
         tally = _Tally()
         rng = np.random.default_rng([self.steps, len(graded)])
         first = True
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatch, rng):
-                self._update(batch, part, tally, first)
-                first = False
+                first = not self._update(batch, part, tally, first) and first
+        self._remember(batch)
+        for _ in range(self.config.replay):
+            self._replay(rng, tally)
         self.steps += 1
-        self.levels |= tally.entropies()
+        if not folded:
+            self.levels |= tally.entropies()
+            figures |= {f"{name}/entropy": entropy for name, entropy in sorted(tally.entropies().items())}
         return figures | tally.figures()
 
     def _look_before(self, batch: _Batch) -> None:
@@ -122,11 +134,14 @@ class Learner:
         batch.enter(batch.advantages, range(len(batch)), found)
         batch.enter(batch.returns, range(len(batch)), returns)
 
-    def _update(self, batch: _Batch, part: Sequence[int], tally: _Tally, first: bool) -> None:
-        """One minibatch: gradients piece by piece, then one move."""
+    def _update(self, batch: _Batch, part: Sequence[int], tally: _Tally, first: bool) -> bool:
+        """One minibatch: gradients piece by piece, then one move. Says whether there was anything to learn."""
+        total = sum(batch.lengths[at] for at in part) if self.aggregate == "token" else len(part)
+        part = [at for at in part if at in batch.teaching]
+        if not part:
+            return False
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        total = sum(batch.lengths[at] for at in part) if self.aggregate == "token" else len(part)
         weights = [*self.mind.parameters(), *(self.values.parameters() if self.values is not None else ())]
         kept: list[Tensor] | None = None
         # The first update goes baseline by baseline, to see which of them pulls how hard.
@@ -142,6 +157,7 @@ class Learner:
             for weight, gradient in zip(weights, kept, strict=True):
                 weight.grad = gradient
         self._move(weights, tally)
+        return True
 
     def _loss(self, batch: _Batch, rows: Sequence[int], total: int, tally: _Tally, first: bool) -> Tensor:
         """Of one piece of a minibatch."""
@@ -177,6 +193,36 @@ class Learner:
         tally.add(batch, rows, scores, moved, float(loss.detach()))
         return loss
 
+    def _remember(self, batch: _Batch) -> None:
+        """Keeps this step's answers that were better than what they were compared with."""
+        if not self.config.replay:
+            return
+        for at in sorted(batch.teaching):
+            if batch.lasting[at] and float(batch.advantages[at][0]) > 0:
+                self.memory.setdefault(batch.names[at], []).append(batch.generations[at])
+        for name, known in self.memory.items():
+            self.memory[name] = known[-self.config.memory :]
+
+    def _replay(self, rng: np.random.Generator, tally: _Tally) -> None:
+        """One update that makes remembered answers likelier, as many of each kind."""
+        if not self.memory:
+            return
+        each = math.ceil(self.config.replay_size / len(self.memory))
+        said = [known[int(at * len(known))] for _, known in sorted(self.memory.items()) for at in rng.random(each)]
+        total = sum(len(generation.tokens) for generation in said) if self.aggregate == "token" else len(said)
+        join = {"aggregate": self.aggregate, "total": total, "constant": self.config.constant}
+        weights = self.mind.parameters()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        for piece in self.mind.pieces(said):
+            with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
+                scores = self.mind.score([said[at] for at in piece])
+                loss = losses.aggregate_terms(-scores.log_probs, scores.mask, **join)
+                loss.backward()
+            tally.loss = float(loss.detach())
+            tally.replayed.append(tally.loss)
+        self._move(weights, tally)
+
     def _move(self, weights: Sequence[nn.Parameter], tally: _Tally) -> None:
         bound = self.config.grad_clip or math.inf
         norm = float(nn.utils.clip_grad_norm_(weights, bound))
@@ -187,7 +233,26 @@ class Learner:
             )
         for optimizer in self.optimizers:
             optimizer.step()
+        with torch.no_grad():
+            for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
+                mean.lerp_(weight, 1 - self.config.average)
         tally.norms.append(norm)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The mind has the averaged weights for a while: steps of a size that learns fast leave the last ones noisy."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
+            kept = weight.clone()
+            weight.copy_(mean)
+            mean.copy_(kept)
 
     # Saving
 
@@ -197,12 +262,17 @@ class Learner:
             "levels": dict(self.levels),
             "values": dict(self.values.state_dict()) if self.values is not None else {},
             "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
+            "averages": list(self.averages),
+            "memory": {name: _packed(known) for name, known in self.memory.items()},
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         self.steps, self.levels = state["steps"], dict(state["levels"])
         if self.values is not None:
             self.values.load_state_dict(dict(state["values"]))
+        self.memory = {name: _unpacked(packed) for name, packed in state["memory"].items()}
+        for mean, saved in zip(self.averages, state["averages"], strict=True):
+            mean.copy_(saved)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             whole = optimizer.state_dict()
             optimizer.load_state_dict({"state": dict(saved), "param_groups": whole["param_groups"]})
@@ -226,6 +296,8 @@ class _Batch:
         self.values: dict[int, Tensor] = {}
         self.returns: dict[int, Tensor] = {}
         self.advantages: dict[int, Tensor] = {}
+        self.lasting = [each.lasting for each in graded]
+        self.teaching = set(range(len(graded)))  # the samples that updates look at
 
     def enter(self, into: dict[int, Tensor], positions: Iterable[int], rows: Tensor) -> None:
         for at, row in zip(positions, rows, strict=True):
@@ -233,6 +305,18 @@ class _Batch:
 
     def __len__(self) -> int:
         return len(self.generations)
+
+    def fold(self) -> None:
+        """One sample stands for all of its group with the same text and advantage; those with advantage 0 for none."""
+        equal: dict[tuple[int, bytes, bytes, float], list[int]] = defaultdict(list)
+        for at, (group, generation) in enumerate(zip(self.groups.tolist(), self.generations, strict=True)):
+            advantage = float(self.advantages[at][0])
+            equal[group, generation.prompt.tobytes(), generation.tokens.tobytes(), advantage].append(at)
+        self.teaching = set()
+        for (*_, advantage), members in equal.items():
+            if advantage:
+                self.teaching.add(members[0])
+                self.advantages[members[0]] = self.advantages[members[0]] * len(members)
 
     def by_baseline(self, part: Iterable[int]) -> dict[str, list[int]]:
         found: dict[str, list[int]] = defaultdict(list)
@@ -255,12 +339,14 @@ class _Batch:
         return [part for part in parts if part]
 
     def figures(self) -> Figures:
-        """Lengths, and how many groups teach nothing because all their samples earned the same."""
+        """Lengths, the entropy as the samples themselves estimate it, and how many groups teach nothing because all
+        their samples earned the same."""
         found: Figures = {}
         for name, members in sorted(self.by_baseline(range(len(self))).items()):
             said = [self.generations[at] for at in members]
             found[f"{name}/length"] = float(np.mean([len(generation.tokens) for generation in said]))
             found[f"{name}/finished"] = float(np.mean([generation.finished for generation in said]))
+            found[f"{name}/entropy"] = -float(np.concatenate([generation.log_probs for generation in said]).mean())
             chosen = torch.tensor(members)
             flat = zero_variance(self.rewards[chosen], self.groups[chosen])
             found[f"{name}/zero_variance_groups"] = float(flat.sum())
@@ -276,6 +362,7 @@ class _Tally:
         self.gradients: dict[str, float] = {}
         self.loss = 0.0
         self.losses: list[float] = []
+        self.replayed: list[float] = []
         self.moved: list[PolicyFigures] = []
         self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])  # tokens, entropy, divergence
 
@@ -316,11 +403,27 @@ class _Tally:
             "kl_old": moved.kl,
             "ratio_max": moved.ratio_max,
         }
-        for name, entropy in sorted(self.entropies().items()):
-            found[f"{name}/entropy"] = entropy
-            if self.sums[name][2]:
-                found[f"{name}/kl_base"] = self.sums[name][2] / self.sums[name][0]
+        if self.replayed:
+            found["replay_loss"] = float(np.mean(self.replayed))
+        for name, total in sorted(self.sums.items()):
+            if total[2]:
+                found[f"{name}/kl_base"] = total[2] / total[0]
         return found | {f"{name}/grad_norm": norm for name, norm in sorted(self.gradients.items())}
+
+
+def _packed(known: Sequence[Generation]) -> dict[str, Any]:
+    """Generations as plain tensors; what they were sampled with is not needed any more."""
+    rows = [(generation.prompt, generation.tokens) for generation in known]
+    return {
+        "lengths": torch.tensor([[len(prompt), len(tokens)] for prompt, tokens in rows], dtype=torch.int32),
+        "tokens": torch.from_numpy(np.concatenate([part for row in rows for part in row])),
+    }
+
+
+def _unpacked(packed: Mapping[str, Any]) -> list[Generation]:
+    lengths = packed["lengths"].flatten().tolist()
+    parts = [part.numpy() for part in packed["tokens"].split(lengths)]
+    return [Generation("", prompt, tokens) for prompt, tokens in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _numbers(labels: Sequence[str]) -> Tensor:

@@ -40,11 +40,12 @@ def evaluate(
         if progress is not None:
             progress(done)
 
-    first = _judged(world, player, tasks, 1, seed, ("evaluate",), told, greedy=True)
     more: list[list[Verdict]] = []
-    if samples:
-        purpose = ("evaluate", "samples")
-        more = _judged(world, player, tasks, samples, seed, purpose, lambda done: told(len(tasks) + done))
+    with player.evaluating():
+        first = _judged(world, player, tasks, 1, seed, ("evaluate",), told, greedy=True)
+        if samples:
+            purpose = ("evaluate", "samples")
+            more = _judged(world, player, tasks, samples, seed, purpose, lambda done: told(len(tasks) + done))
     kinds: dict[str, list[int]] = defaultdict(list)
     for at, task in enumerate(tasks):
         kinds[task.kind].append(at)

@@ -34,7 +34,8 @@ Pay = measures.Pay
 
 @dataclass(frozen=True)
 class LoopConfig:
-    batch: int = 16  # tasks a kind and step, proposed and attempted
+    batch: int = 16  # tasks a kind and step that are attempted
+    proposals: int | None = None  # proposals a kind and step, if not as many; the archive fills up the batch
     attempts: int = 8  # attempts a task: they measure its difficulty, and they are learned from
     references: int = 6  # tasks a proposer is shown
     seeding: int = 4  # batches a kind that step 0 fills the archive with
@@ -44,6 +45,8 @@ class LoopConfig:
     tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again
 
     def __post_init__(self) -> None:
+        if self.proposals is not None and not 1 <= self.proposals <= self.batch:
+            raise ValueError(f"loop.proposals is {self.proposals}; it must be 1 to loop.batch = {self.batch}")
         for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
@@ -115,7 +118,8 @@ class Loop:
             pay: tuple[Pay, Pay] = ([None] * len(proposed.samples), [])
             learned: Metrics = {}
         else:
-            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(self.config.batch)])
+            wanted = self.config.proposals or self.config.batch
+            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
             pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
             learned = self._learn(proposed, attempted, *pay)

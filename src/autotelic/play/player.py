@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -44,6 +45,10 @@ class Player(ABC):
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
         """n answers a task. Greedy ones are the player's best guess instead of a sample, where it knows the difference;
         n is then 1."""
+
+    def evaluating(self) -> AbstractContextManager[None]:
+        """Around attempts that measure the player: one with better weights than those it learns with uses them."""
+        return nullcontext()
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""

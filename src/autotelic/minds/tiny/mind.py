@@ -22,21 +22,30 @@ from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
 LONGEST = 1024  # positions: prompt and answer together
-_ROWS = 1024  # answers written at once
+_ROWS = 4096  # answers written at once
 _AREA = 1 << 20  # pairs of tokens that see each other, scored at once
 
 
 @dataclass
 class TinyConfig(MindConfig):
     max_tokens: int = 112
-    width: int = 128
-    heads: int = 8
-    layers: int = 4  # different blocks
+    width: int = 64
+    heads: int = 2
+    layers: int = 3  # different blocks
     loops: int = 1  # times that they are run over
     base_steps: int = 300  # updates of the base weights, 64 texts each
     learner: LearnerConfig = field(
         default_factory=lambda: LearnerConfig(
-            optimizer="muon", lr=0.02, adam_lr=0.003, minibatch=256, entropy=0.0, rescore=False
+            estimator="sil",
+            optimizer="muon",
+            lr=0.01,
+            adam_lr=0.005,
+            minibatch=8192,
+            entropy=0.0,
+            rescore=False,
+            replay=6,
+            average=0.98,
+            gradients_by_kind=False,
         )
     )
 
@@ -128,7 +137,7 @@ class TinyMind(Mind):
         tokens = torch.full((bound, len(ids), n), PAD)
         log_probs = torch.zeros((bound, len(ids), n))
         going, alive = torch.arange(len(ids)), torch.ones((len(ids), n), dtype=torch.bool)
-        past = Past(self.network, context, n, bound)
+        past = Past(self.network, context, n)
         for time in range(bound):
             chosen, likelihood = self._choose(hidden, None if chance is None else chance[time, going])
             chosen = torch.where(alive, chosen, PAD)
@@ -187,26 +196,11 @@ class TinyMind(Mind):
         return self._score(base, generations).log_probs
 
     def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
-        """Answers to one prompt side by side, the prompt read once."""
         rows = _by_prompt(generations)
-        answers = max(map(len, rows))
-        ids, lengths = padded([generations[positions[0]].prompt for positions in rows])
         table, _ = padded([generation.tokens for generation in generations])
-        place = torch.empty(len(generations), dtype=torch.long)  # of each generation among [prompts x answers]
-        for row, positions in enumerate(rows):
-            place[positions] = row * answers + torch.arange(len(positions))
-        grid = torch.full((len(rows) * answers, table.shape[1]), PAD)
-        grid[place] = table
-        grid = grid.view(len(rows), answers, -1)
-
-        hidden, context = network.read(ids, lengths)
-        first = hidden[torch.arange(len(ids)), lengths - 1][:, None, None].expand(-1, answers, 1, -1)
-        # The last token of an answer predicts nothing.
-        rest = first[:, :, :0]
-        if grid.shape[2] > 1:
-            rest = network.follow(grid[:, :, :-1], grid[:, :, 1:] != PAD, context)
-        hidden = torch.cat([first, rest], 2).flatten(0, 1)[place]
         mask = table != PAD
+        read = self._read_whole if len(rows) == len(generations) else self._read_shared
+        hidden = read(network, generations, rows, table)
         log_probs = hidden.new_zeros(table.shape)
         entropy = hidden.new_zeros(table.shape)
         logits = network.logits(hidden[mask]) / self.config.temperature
@@ -216,26 +210,53 @@ class TinyMind(Mind):
         entropy[mask] = -(every.exp() * every.masked_fill(every == -torch.inf, 0.0)).sum(-1)
         return Scores(log_probs, entropy, hidden, mask)
 
+    def _read_whole(
+        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor
+    ) -> Tensor:
+        """The hidden states that answers come from, where each has a prompt of its own: both are read in one go."""
+        ids, lengths = padded([np.concatenate([each.prompt, each.tokens[:-1]]) for each in generations])
+        hidden, _ = network.read(ids, lengths)
+        begins = torch.tensor([len(each.prompt) for each in generations])[:, None] - 1
+        places = (begins + torch.arange(table.shape[1])).clamp(max=ids.shape[1] - 1)
+        return hidden[torch.arange(len(ids))[:, None], places]
+
+    def _read_shared(
+        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor
+    ) -> Tensor:
+        """Answers to one prompt side by side, the prompt read once."""
+        answers = max(map(len, rows))
+        ids, lengths = padded([generations[positions[0]].prompt for positions in rows])
+        place = torch.empty(len(generations), dtype=torch.long)  # of each generation among [prompts x answers]
+        for row, positions in enumerate(rows):
+            place[positions] = row * answers + torch.arange(len(positions))
+        grid = torch.full((len(rows) * answers, table.shape[1]), PAD)
+        grid[place] = table
+        grid = grid.view(len(rows), answers, -1)
+        hidden, context = network.read(ids, lengths)
+        first = hidden[torch.arange(len(ids)), lengths - 1][:, None, None].expand(-1, answers, 1, -1)
+        # The last token of an answer predicts nothing.
+        rest = first[:, :, :0]
+        if grid.shape[2] > 1:
+            rest = network.follow(grid[:, :, :-1], grid[:, :, 1:] != PAD, context)
+        return torch.cat([first, rest], 2).flatten(0, 1)[place]
+
     def pieces(self, generations: Sequence[Generation]) -> Iterator[list[int]]:
         """Answers to one prompt stay together, with others as many and about as long: attention pads to the longest."""
         rows = _by_prompt(generations)
-        shapes = [
-            (
-                len(positions),
-                max(len(generations[at].tokens) for at in positions),
-                len(generations[positions[0]].prompt),
-            )
-            for positions in rows
-        ]
+        shapes = []  # answers to a prompt, how long what is read together is, what attention over it costs
+        for positions in rows:
+            prompt, longest = len(generations[positions[0]].prompt), max(len(generations[k].tokens) for k in positions)
+            many = len(positions)
+            whole = prompt + longest
+            shapes.append((many, whole, whole * whole) if many == 1 else (many, longest, many * longest * whole))
         piece: list[int] = []
-        first = (0, 0, 0)
-        size = 0
+        first, size = (0, 0, 0), 0
         for at in sorted(range(len(rows)), key=shapes.__getitem__):
-            answers, longest, prompt = shapes[at]
-            size += answers * longest * (prompt + longest)
+            answers, longest, cost = shapes[at]
+            size += cost
             if piece and (answers != first[0] or longest > 1.5 * first[1] + 4 or size > _AREA):
                 yield piece
-                piece, size = [], answers * longest * (prompt + longest)
+                piece, size = [], cost
             if not piece:
                 first = shapes[at]
             piece = piece + rows[at]

@@ -18,6 +18,7 @@ from autotelic.minds.tiny.vocabulary import Vocabulary
 
 _PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32, 50, 64, 100, 128, 200, 256, 400)
 
+_FIRST = 16  # tokens that there is memory for at first
 _FAR = 128  # distances from a mark that are told apart
 
 
@@ -187,25 +188,40 @@ class Network(nn.Module):
 
 
 class Past:
-    """Keys and values of the tokens written so far, in memory that is there from the start."""
+    """Keys and values of the tokens written so far, in memory that doubles when it is full."""
 
-    def __init__(self, network: Network, prompts: Prompts, answers: int, longest: int) -> None:
+    def __init__(self, network: Network, prompts: Prompts, answers: int) -> None:
         heads, width, batch = network.heads, network.embedding.embedding_dim, len(prompts.lengths)
         self.mark = prompts.mark[:, None].expand(-1, answers)  # the last one before the next token,
         self.distance = prompts.distance[:, None].expand(-1, answers)  # and how far that token is from it
-        shape = (batch, heads, answers, longest, width // heads)
+        shape = (batch, heads, answers, _FIRST, width // heads)
         self._memory = [(torch.empty(shape), torch.empty(shape)) for _ in range(network.passes)]
         self.length = 0
 
     def grown(self, turn: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = self._memory[turn]
         end = self.length + key.shape[3]
+        if end > keys.shape[3]:
+            every = torch.arange(len(keys))
+            keys, values = self._moved(keys, every, 2 * end), self._moved(values, every, 2 * end)
+            self._memory[turn] = keys, values
         keys[:, :, :, self.length : end], values[:, :, :, self.length : end] = key, value
         return keys[:, :, :, :end], values[:, :, :, :end]
 
     def keep(self, rows: Tensor) -> None:
+        """Forgets all other rows."""
         self.mark, self.distance = self.mark[rows], self.distance[rows]
-        self._memory = [(keys[rows], values[rows]) for keys, values in self._memory]
+        rows = rows.nonzero()[:, 0]
+        room = self._memory[0][0].shape[3]
+        self._memory = [
+            (self._moved(keys, rows, room), self._moved(values, rows, room)) for keys, values in self._memory
+        ]
+
+    def _moved(self, table: Tensor, rows: Tensor, room: int) -> Tensor:
+        """Rows in memory of their own, with room for so many tokens. Only what is written is copied."""
+        new = table.new_empty(len(rows), *table.shape[1:3], room, table.shape[4])
+        torch.index_select(table[:, :, :, : self.length], 0, rows, out=new[:, :, :, : self.length])
+        return new
 
 
 def _rows(tokens: Tensor, shape: tuple[int, ...], places: tuple[Tensor, ...]) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,6 +56,9 @@ class MindPlayer(Player):
             samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
         return samples
 
+    def evaluating(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.learner is None else self.learner.averaged()
+
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         if self.learner is None:
             return {}
@@ -62,7 +66,13 @@ class MindPlayer(Player):
 
         return self.learner.learn(
             [
-                Graded(sample.trace["generation"], reward, f"{sample.role}/{sample.kind}", sample.task or "")
+                Graded(
+                    sample.trace["generation"],
+                    reward,
+                    baseline=f"{sample.role}/{sample.kind}",
+                    group=sample.task or "",
+                    lasting=sample.role == "solve",
+                )
                 for sample, reward in graded
             ]
         )

@@ -21,6 +21,7 @@ from autotelic.worlds.code import language, literals
 from autotelic.worlds.code.language import Chance
 
 PROPOSE, REFERENCE, INPUT, OUTPUT, ANSWER = "<propose>", "<reference>", "<input>", "<output>", "<answer>"
+PAIRS = 3  # of input and output that an induction task shows: they are most of what there is to read
 
 
 def kind(name: str) -> str:
@@ -28,7 +29,7 @@ def kind(name: str) -> str:
 
 
 def tokens(kinds: Mapping[str, object]) -> tuple[str, ...]:
-    """All pieces that texts of the small language are cut into; a number from -99 to 99 is one of them."""
+    """All pieces that texts of the small language are cut into; a number within its bounds is one of them."""
     marks = (PROPOSE, REFERENCE, INPUT, OUTPUT, ANSWER, *(kind(name) for name in kinds))
     return (*marks, *language.WORDS, *(str(number) for number in range(-language.BOUND, language.BOUND + 1)))
 
@@ -65,7 +66,8 @@ def _abduction(chance: Chance, inputs: int) -> tuple[str, str]:
 def _induction(chance: Chance, inputs: int) -> tuple[str, str]:
     written = _written(chance)
     pairs = "".join(
-        f"{INPUT}{_value(chance, written.takes)}{OUTPUT}{_value(chance, written.gives)}" for _ in range(inputs // 2)
+        f"{INPUT}{_value(chance, written.takes)}{OUTPUT}{_value(chance, written.gives)}"
+        for _ in range(min(PAIRS, inputs // 2))
     )
     return f"{kind('induction')}{pairs}{ANSWER}", written.program
 

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 SEED = 20_250_506
 DEPTHS = (1, 2, 3, 4)
-TASKS = 80  # a kind and depth
+TASKS = 75  # a kind and depth
 SHARE = 0.025  # of a kind that one answer may stand for
+REPEATS = 3  # tasks that one program may be tried for: of depth 1 there are few
 PANEL = 10  # random inputs that a program is looked at with
 KINDS = ("deduction", "abduction", "induction")
 _BATCH = 160
+_TURNS = 100  # batches that a kind and depth may take
 _PATIENCE = 5  # times a limit reached on a busy machine, or a lost server, is tried again
 _PASSING = ("limit", "lost")  # classes that say nothing of the program
 _TOO_SLOW = "the held-out suite cannot be made: its programs reach the sandbox's limits; raise them"
@@ -107,8 +109,12 @@ def build_suite(world: CodeWorld) -> list[Task]:
         collection = _COLLECTIONS[kind](world, kind)
         for depth in DEPTHS:
             stream = _Stream(SEED, kind, depth)
-            while collection.counts[depth] < TASKS:
+            for _ in range(_TURNS):
+                if collection.counts[depth] == TASKS:
+                    break
                 collection.add(depth, stream)
+            else:
+                raise RuntimeError(f"the language has too few programs of depth {depth} for {TASKS} of {kind}")
         tasks += collection.tasks
     return tasks
 
@@ -186,7 +192,8 @@ class _Collection(ABC):
         self.tasks: list[Task] = []
         self.counts: Counter[int] = Counter()
         self.answers: Counter[str] = Counter()
-        self.programs: set[str] = set()
+        self.programs: Counter[str] = Counter()
+        self.chosen: set[tuple[str, tuple[str, ...]]] = set()  # programs with their inputs
         self.limit = int(SHARE * TASKS * len(DEPTHS))
 
     def add(self, depth: int, chance: language.Chance) -> None:
@@ -194,13 +201,14 @@ class _Collection(ABC):
         drafts: list[Draft] = []
         for seen in self.prepared(list(self.candidates(depth, chance))):
             chosen = self.choose(seen) if self.counts[depth] < TASKS else None
-            if chosen is not None:
+            if chosen is not None and (seen.program.canonical, chosen) not in self.chosen:
+                self.chosen.add((seen.program.canonical, chosen))
                 self.counts[depth] += 1
                 drafts.append(Draft(seen.program, chosen))
         self.tasks += self.admitted(drafts)
 
     def candidates(self, depth: int, chance: language.Chance) -> Iterator[_Seen]:
-        """Programs that are new here and tell something, after a run on their panel and the probes."""
+        """Programs that tell something and were not seen too often, after a run on their panel and the probes."""
         jobs, panels = [], []
         for written in [language.random_program(chance, depth) for _ in range(_BATCH)]:
             drawn = language.distinct_inputs(chance, written.takes, max(PANEL, self.world.config.kind.inputs))
@@ -210,8 +218,8 @@ class _Collection(ABC):
             jobs.append(Job(written.program, panel + tried))
         for job, (panel, tried), found in zip(jobs, panels, ran(self.world, jobs), strict=True):
             seen = _Seen(programs.check(job.program, programs.Rules()), panel, tried, found)
-            if seen.telling and seen.program.canonical not in self.programs:
-                self.programs.add(seen.program.canonical)
+            if seen.telling and self.programs[seen.program.canonical] < REPEATS:
+                self.programs[seen.program.canonical] += 1
                 yield seen
 
     def prepared(self, candidates: list[_Seen]) -> list[_Seen]:

@@ -63,9 +63,10 @@ class Induction(base.CodeKind):
         return f"{brief.PROPOSE}{brief.kind(self.name)}{program}{brief.ANSWER}"
 
     def brief_solve_prompt(self, task: Task) -> str:
-        """The pairs that are shown; the message is left out, for the small language has no words."""
+        """A few of the pairs that may be shown; the message is left out, for the small language has no words."""
         spec = task.spec
-        shown = zip(spec["inputs"][: spec["shown"]], spec["outputs"][: spec["shown"]], strict=True)
+        count = min(spec["shown"], brief.PAIRS)
+        shown = zip(spec["inputs"][:count], spec["outputs"][:count], strict=True)
         pairs = "".join(
             f"{brief.INPUT}{base.show_arguments(given)}{brief.OUTPUT}{base.show_value(wanted)}"
             for given, wanted in shown
