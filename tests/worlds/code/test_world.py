@@ -13,7 +13,7 @@ from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 @pytest.fixture(scope="module")
 def world():
-    with CodeWorld(CodeWorldConfig(heldout=False)) as opened:
+    with CodeWorld(CodeWorldConfig(heldout=False, kind=KindConfig(inputs=10))) as opened:
         yield opened
 
 
@@ -250,7 +250,7 @@ def test_induction_is_decided_by_the_hidden_pairs(world):
 
 
 def test_partial_credit_is_a_score_and_never_a_solution():
-    with CodeWorld(CodeWorldConfig(heldout=False, kind=KindConfig(partial_credit=True))) as lenient:
+    with CodeWorld(CodeWorldConfig(heldout=False, kind=KindConfig(inputs=10, partial_credit=True))) as lenient:
         task = task_of(lenient, "induction", "def f(a):\n    return a * 3", *TEN)
         found = verdict(lenient, task, "def f(x):\n    return x * 3 if x != 9 else 0")
         assert found.score == pytest.approx(0.8)

@@ -1,7 +1,7 @@
 """A small language inside Python: what players without a big model write, and what the held-out suite is made of.
 
 Every program is real Python, run by the real sandbox. It has one parameter `x`, variables `y z w`, loop variable `i`,
-constants 0 to 9 and the letters a to h, and one fixed layout, so that a vocabulary of some fifty words and the numbers
+constants 0 to 20 and the letters a to h, and one fixed layout, so that a vocabulary of some fifty words and the numbers
 spells all of it. Four types: int, bool, list (of ints), str. See docs/language.md.
 
 It is small on purpose: a mind that starts from nothing needs thousands of right answers for each operation there is,
@@ -216,9 +216,14 @@ def _int(text: str, *ends: int, atom: bool = False) -> _Value:
 
 
 def _add(w: _Writer, v: _Value) -> _Value:
-    c = w.digit(1)
+    c = w.digit(1, 11)
     sign = w.pick("+-")
     return _int(f"{v} + {c}", v.low + c, v.high + c) if sign == "+" else _int(f"{v} - {c}", v.low - c, v.high - c)
+
+
+def _from(w: _Writer, v: _Value) -> _Value:
+    c = w.digit(0, 20)
+    return _int(f"{c} - {v}", c - v.low, c - v.high)
 
 
 def _double(w: _Writer, v: _Value) -> _Value:
@@ -226,7 +231,7 @@ def _double(w: _Writer, v: _Value) -> _Value:
 
 
 def _modulo(w: _Writer, v: _Value) -> _Value | None:
-    c = w.digit(2, 6)
+    c = w.digit(2, 9)
     return _int(f"{v} % {c}", 0, c - 1) if v.high - v.low >= c else None
 
 
@@ -324,7 +329,8 @@ def _loop(w: _Writer, v: _Value) -> _Value | None:
 
 _STEPS: dict[str, list[_Step]] = {
     "int": [
-        _Step(_add, 1, 4),
+        _Step(_add, 1, 3),
+        _Step(_from, 1, 1.5),
         _Step(_double, 1, 1),
         _Step(_modulo, 1, 1),
         _Step(_compare, 1, 0.6),

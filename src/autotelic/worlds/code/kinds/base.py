@@ -34,7 +34,7 @@ class RefusedError(Exception):
 class KindConfig:
     """What the kinds can be told."""
 
-    inputs: int = 10  # of an induction task; the first half is shown, the other half is hidden
+    inputs: int = 6  # of an induction task; the first half is shown, the other half is hidden (published: 10)
     partial_credit: bool = False  # induction: the score is the share of hidden pairs; solved still means all of them
     max_value: int = 20_000  # characters of an input or output as a literal: it has to fit into a prompt
     rules: Rules = field(default_factory=Rules)
