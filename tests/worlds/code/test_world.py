@@ -324,6 +324,30 @@ def test_answers_to_a_pure_program_share_a_process(world, ran):
     assert len(ran) == 1
 
 
+def many(world, *programs):
+    compose = world.kinds["deduction"].compose
+    return world.admit([Proposal("deduction", compose(program, [(4,)])) for program in programs], 1)
+
+
+def test_pure_programs_share_processes_when_they_are_admitted(world, ran):
+    tasks = many(world, *(f"def f(a):\n    return a * {n}" for n in range(40)))
+    assert [task.spec["output"] for task in tasks] == [values.encode(4 * n) for n in range(40)]
+    assert len(ran) <= world.sandbox.servers
+
+
+def test_programs_that_are_not_pure_share_no_process(world, ran):
+    many(world, *(f"def f(a):\n    return list({{a: 1}})[0] * {n}" for n in range(10)), "def f(a):\n    return a")
+    assert len(ran) == 21
+    assert not any(job.after for job in ran)
+
+
+def test_a_pure_program_that_takes_too_much_costs_other_proposals_nothing(world):
+    greedy = "def f(a):\n    return len(list(range(99999999999)))"
+    results = many(world, *(f"def f(a):\n    return a + {n}" for n in range(20)), greedy)
+    assert [task.spec["output"] for task in results[:20]] == [values.encode(4 + n) for n in range(20)]
+    assert results[20].outcome == "size"
+
+
 def test_answers_to_a_program_that_is_not_pure_have_a_process_each(world, ran):
     task = task_of(world, "abduction", IMPURE, (4,))
     ran.clear()

@@ -25,7 +25,7 @@ _NODES = (
 
 
 @lru_cache(maxsize=65536)
-def is_pure(source: str) -> bool:
+def is_pure(source: str, entry: str = "f") -> bool:
     try:
         tree = programs.parse(source)
     except programs.ProgramError:
@@ -33,6 +33,8 @@ def is_pure(source: str) -> bool:
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         return False
     function = tree.body[0]
+    if function.name != entry:
+        return False
     plain = [argument.arg for argument in function.args.args]
     given = function.args
     if given.defaults or given.kw_defaults or given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:

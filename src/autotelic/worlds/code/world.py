@@ -30,6 +30,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -47,6 +48,7 @@ from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, 
 
 IDENTITY = "def f(a):\n    return a"
 GREETING = "Hello world"
+_SHARING = 64  # calls after which a process is shared no further
 
 
 @dataclass
@@ -125,20 +127,23 @@ class CodeWorld(World):
 
     def admit_drafts(self, drafts: Sequence[tuple[str, Draft | RefusedError]]) -> list[Task | Rejection]:
         """Admission of what was read already, without a look at the held-out suite, which is itself made with it."""
-        jobs: dict[int, tuple[Job, Job]] = {}
+        jobs: dict[int, tuple[Job, Job | None]] = {}
         for position, (_, draft) in enumerate(drafts):
             if isinstance(draft, Draft):
-                # Reversed the second time: inputs of one job share a process, and a program may remember them.
                 one, other = (self._server(_draft_key(draft), turn) for turn in (0, 1))
                 source = draft.program.source
-                jobs[position] = Job(source, draft.inputs, server=one), Job(source, draft.inputs[::-1], server=other)
-        outcomes = iter(self.sandbox.run([job for pair in jobs.values() for job in pair]))
+                # Reversed the second time: inputs of one job share a process, and a program may remember them.
+                again = None if is_pure(source) else Job(source, draft.inputs[::-1], server=other)
+                jobs[position] = Job(source, draft.inputs, server=one), again
+        batch = _Batch(self.sandbox)
+        batch.run([job for pair in jobs.values() for job in pair])
         results: list[Task | Rejection] = []
-        for name, draft in drafts:
+        for position, (name, draft) in enumerate(drafts):
             try:
                 if isinstance(draft, RefusedError):
                     raise draft
-                outputs = _agreed_outputs(next(outcomes), next(outcomes)[::-1])
+                first, again = jobs[position]
+                outputs = _agreed_outputs(batch[first], batch[again][::-1] if again else batch[first])
                 spec = self.kinds[name].spec(draft, outputs)
                 task = self.make_task(name, spec, _draft_key(draft), draft.program.features)
                 if is_pure(draft.program.source):
@@ -312,7 +317,7 @@ class CodeWorld(World):
 
 
 class _Batch:
-    """Runs jobs, equal ones once, and knows what came of them."""
+    """Runs jobs, equal ones once, and knows what came of them. Calls of pure programs share a process."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
@@ -320,39 +325,40 @@ class _Batch:
 
     def run(self, jobs: Sequence[Job | None]) -> None:
         new = list(dict.fromkeys(job for job in jobs if job is not None and job not in self.outcomes))
-        shared: dict[Job, list[Job]] = {}
-        for group in _together(new):
-            inputs = tuple(dict.fromkeys(given for job in group for given in job.inputs))
-            shared[replace(group[0], inputs=inputs)] = group
+        groups = list(_together(new))
         alone: list[Job] = []
-        for joint, outcomes in zip(shared, self.sandbox.run(list(shared)), strict=True):
-            found = dict(zip(joint.inputs, outcomes, strict=True))
+        shared = [replace(group[0], after=tuple(group[1:])) for group in groups]
+        for group, outcomes in zip(groups, self.sandbox.run(shared), strict=True):
             # A limit or a crash may be the doing of another call: then each has a process of its own after all.
-            if len(shared[joint]) > 1 and any(each.kind not in ("ok", "exception") for each in outcomes):
-                alone += shared[joint]
+            if len(group) > 1 and any(each.kind not in ("ok", "exception") for each in outcomes):
+                alone += group
                 continue
-            for job in shared[joint]:
-                self.outcomes[job] = tuple(found[given] for given in job.inputs)
+            found = iter(outcomes)
+            for job in group:
+                self.outcomes[job] = tuple(islice(found, len(job.inputs)))
         self.outcomes.update(zip(alone, self.sandbox.run(alone), strict=True))
 
     def __getitem__(self, job: Job | None) -> tuple[Outcome, ...]:
         return self.outcomes[job] if job is not None else ()
 
 
+def _together(jobs: Sequence[Job]) -> Iterator[list[Job]]:
+    """Jobs in groups that may share a process: calls of pure programs, on the server that each would have had."""
+    groups: dict[int, list[Job]] = {}
+    for job in jobs:
+        if job.server is None or not is_pure(job.program, job.entry):
+            yield [job]
+            continue
+        group = groups.setdefault(job.server, [])
+        group.append(job)
+        if sum(len(member.inputs) for member in group) >= _SHARING:
+            yield groups.pop(job.server)
+    yield from groups.values()
+
+
 def _claims(kind: CodeKind, task: Task) -> str:
     """A task's program with its inputs and outputs, in short."""
     return content_address(task.spec["program"], kind.gold(task.spec))
-
-
-def _together(jobs: Sequence[Job]) -> Iterator[list[Job]]:
-    """Jobs in groups that may share a process: calls of one pure program on one server."""
-    groups: dict[tuple[str, str, int | None], list[Job]] = {}
-    for job in jobs:
-        if is_pure(job.program) and len(set(job.inputs)) == len(job.inputs):
-            groups.setdefault((job.program, job.entry, job.server), []).append(job)
-        else:
-            yield [job]
-    yield from groups.values()
 
 
 def _agreed_outputs(first: Sequence[Outcome], second: Sequence[Outcome]) -> list[str]:

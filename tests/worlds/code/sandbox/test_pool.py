@@ -50,6 +50,15 @@ def test_a_mixed_batch_has_its_outcomes_in_order(pool: Sandbox, healthy: Callabl
     healthy(pool)
 
 
+def test_jobs_that_come_after_another_have_their_outcomes_in_order(pool: Sandbox) -> None:
+    after = (Job("def g(a):\n    return a // 0", (values.encode((1,)),), "g"), Job("def f(:", (NO_INPUT,)), honest(5))
+    shared = Job(HONEST, (values.encode((1,)), values.encode((2,))), after=after)
+    (alone,), found = pool.run([honest(7), shared])
+    assert alone.value == 14
+    assert [outcome.kind for outcome in found] == ["ok", "ok", "exception", "syntax", "ok"]
+    assert [outcome.value for outcome in found if outcome.ok] == [2, 4, 10]
+
+
 def test_the_same_job_meets_the_same_server(pool: Sandbox) -> None:
     job = Job("def f():\n    return hash('a')", (NO_INPUT,))
     assert len({pool.run([honest(n), job])[1][0].encoded for n in range(4)}) == 1

@@ -137,12 +137,15 @@ def load_and_call(program, entry, given):
     return load(program)[entry](*parse(given))
 
 
-def run_job(program, output, entry, inputs):
-    """A program over its inputs, loaded afresh for each, one frame an input."""
-    code = compiled(program, len(inputs))
-    if code is not None:
-        for given in inputs:
-            report(output, load_and_call, code, entry, given)
+def run_job(program, output, entry, inputs, *after):
+    """A program over its inputs, loaded afresh for each, one frame an input; then those that come after it."""
+    jobs = [program, entry, inputs, *after]
+    while jobs:
+        program, entry, inputs, *jobs = jobs
+        code = compiled(program, len(inputs))
+        if code is not None:
+            for given in inputs:
+                report(output, load_and_call, code, entry, given)
 
 
 def run_session(program, output):

@@ -18,18 +18,30 @@ class Job:
 
     The program is loaded afresh for every input. `server` picks the server, and with it the hash seed; None lets
     the job's own content decide, so that the same job always meets the same hash seed.
+
+    `after` are jobs that the same process does next, whose outcomes follow. A process is never shared by programs that
+    could touch it: see purity.py.
     """
 
     program: str
     inputs: tuple[str, ...]
     entry: str = "f"
     server: int | None = None
+    after: tuple[Job, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        return len(self.inputs) + sum(len(job.inputs) for job in self.after)
+
+    def text(self, output: int) -> str:
+        """What a child is told of its job, and how many bytes a value may have."""
+        parts = [part for job in self.after for part in (job.program, job.entry, job.inputs)]
+        return json.dumps([self.program, output, self.entry, self.inputs, *parts])
 
 
-def job_text(program: str, output: int, *call: Any) -> str:
-    """What a child is told of its job: the program, bytes that a value may have, and, unless it is a session's, the
-    entry function and the inputs to call it with."""
-    return json.dumps([program, output, *call])
+def session_text(program: str, output: int) -> str:
+    """What the child of a session is told."""
+    return json.dumps([program, output])
 
 
 @dataclass(frozen=True)

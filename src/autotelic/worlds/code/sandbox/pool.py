@@ -19,7 +19,7 @@ from autotelic.errors import UserError
 from autotelic.runs import workers
 from autotelic.worlds.code.sandbox import backends
 from autotelic.worlds.code.sandbox.config import Limits, SandboxConfig
-from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Job, Outcome, job_text
+from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Job, Outcome
 from autotelic.worlds.code.sandbox.servers import Child, Server, frame, readable
 from autotelic.worlds.code.sandbox.session import Session
 
@@ -81,7 +81,7 @@ class Sandbox:
                 # Asked of each child, for a replaced server's first job may have met the end of others.
                 for child in [child for child in running if child.status is not None]:
                     index = running.pop(child)
-                    results[index] = child.outcomes(len(jobs[index].inputs), self.config.limits.output)
+                    results[index] = child.outcomes(jobs[index].calls, self.config.limits.output)
         except BaseException:
             for child in running:
                 self._forget(child)
@@ -133,11 +133,11 @@ class Sandbox:
         """Gives a job to a child that waits. One that died waiting never saw the job, so the next takes it; should all
         that were forked ahead have died, the last one's end is the job's."""
         limits, ahead = self.config.limits, self.config.ahead
-        told = frame("J", job_text(job.program, limits.output, job.entry, job.inputs))
+        told = frame("J", job.text(limits.output))
         for left in range(ahead, -1, -1):
             child = self._servers[self._server_of(job)].take(ahead)
             running[child] = index  # before it is given its job: an interrupt must find it
-            child.bound = len(job.inputs) * (limits.output + MAX_REASON)
+            child.bound = job.calls * (limits.output + MAX_REASON)
             child.deadline = time.monotonic() + limits.wall
             given = child.send(told, limits.wall)
             child.read()  # its first word, said long ago as a rule: one thing less to be woken for

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotelic.worlds.code.sandbox import values
 from autotelic.worlds.code.sandbox.config import Limits
-from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Outcome, Remote, job_text, outcome_of
+from autotelic.worlds.code.sandbox.outcome import MAX_REASON, Outcome, Remote, outcome_of, session_text
 from autotelic.worlds.code.sandbox.servers import LENGTH, Server, frame, readable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Session:
         self._child.bound = limits.output + MAX_REASON
         self._remotes: set[tuple[str, str]] = set()  # what the program may ask: remote, method
         try:
-            self._child.send(frame("J", job_text(program, limits.output)), limits.wall)
+            self._child.send(frame("J", session_text(program, limits.output)), limits.wall)
             self.loaded = self._converse(None)  # what became of loading the program: ok, syntax, exception, …
         except BaseException:
             self.close()
