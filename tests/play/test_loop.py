@@ -221,6 +221,28 @@ def test_a_batch_short_of_new_tasks_is_filled_up_from_the_archive(make_loop):
     assert len(solved) == 2 * 3 * 4  # kinds, batch, attempts
 
 
+def test_fewer_proposals_than_a_batch_leave_the_rest_to_the_archive(make_loop):
+    player = Script()
+    loop = make_loop(player, proposals=1)
+    loop.run(2)
+    roles = [sample.role for sample, _ in player.taught[-1]]
+    assert (roles.count("propose"), roles.count("solve")) == (2, 2 * 3 * 4)
+
+
+def test_siblings_of_new_tasks_are_archived_and_attempted_if_there_is_room(make_loop, monkeypatch):
+    other = {"sum": "more", "more": "sum"}
+    siblings = lambda self, task: [make_task(task.spec["a"], task.spec["b"], other[task.kind])]  # noqa: E731
+    monkeypatch.setattr(SumWorld, "siblings", siblings)
+    player = Script()
+    loop = make_loop(player, proposals=1)
+    loop.run(2)
+    new = [entry.task for entry in loop.archive.tasks(limit=1000) if entry.step == 1]
+    assert {(task.kind, task.spec["a"], task.spec["b"]) for task in new} == {
+        (kind, task.spec["a"], task.spec["b"]) for task in new for kind in other
+    }
+    assert {task.id for task in new} <= {sample.task for sample, _ in player.taught[-1] if sample.role == "solve"}
+
+
 def test_all_attempts_that_measured_difficulty_are_learned_from(make_loop):
     player = Script()
     loop = make_loop(player)

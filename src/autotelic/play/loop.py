@@ -63,9 +63,11 @@ class Proposed:
     requests: list[Request]
     samples: list[Sample]
     results: list[Task | Rejection]
+    siblings: Sequence[Task] = ()  # what else the new tasks give to ask
 
     def tasks(self, kind: str) -> list[Task]:
-        return [result for result in self.results if isinstance(result, Task) and result.kind == kind]
+        """The new tasks of a kind, those proposed first."""
+        return [task for task in (*self.results, *self.siblings) if isinstance(task, Task) and task.kind == kind]
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,13 @@ class Loop:
         self.became.update(
             f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
         )
-        return Proposed(requests, samples, results)
+        return Proposed(requests, samples, results, self._siblings(results))
+
+    def _siblings(self, results: Sequence[Task | Rejection]) -> list[Task]:
+        tasks = [result for result in results if isinstance(result, Task)]
+        found = {sibling.id: sibling for task in tasks for sibling in self.world.siblings(task)}
+        known = self.archive.known(list(found)) | {task.id for task in tasks}
+        return [sibling for sibling in found.values() if sibling.id not in known]
 
     def _request(self, kind: str, rng: Any) -> Request:
         config, archive = self.config, self.archive
@@ -234,7 +242,7 @@ class Loop:
         samples: list[Sample] = []
         verdicts: list[Verdict] = []
         for kind in self.world.kinds:
-            new = proposed.tasks(kind)
+            new = proposed.tasks(kind)[: self.config.batch]
             missing = self.config.batch - len(new)
             chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
             if not chosen:
@@ -295,6 +303,7 @@ class Loop:
             admitted = [(task, row) for task, row in zip(proposed.results, rows, strict=True) if isinstance(task, Task)]
             refused = [(no, row) for no, row in zip(proposed.results, rows, strict=True) if isinstance(no, Rejection)]
             archive.add_tasks(step, [task for task, _ in admitted], [row for _, row in admitted])
+            archive.add_tasks(step, proposed.siblings)
             archive.add_rejections(step, [no for no, _ in refused], [row for _, row in refused])
             rows = archive.add_samples(step, attempted.samples, solver_pay)
             asked = [attempted.tasks[at // n].id for at in range(len(rows))]

@@ -160,6 +160,10 @@ class World(ABC):
         ValueError if the spec is none of this world's."""
         raise ValueError(f"the world {self.name} takes no tasks from elsewhere")
 
+    def siblings(self, task: Task) -> list[Task]:
+        """The same facts asked in other kinds: tasks that need no admission of their own."""
+        return []
+
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
         return self.kinds[task.kind]

@@ -164,6 +164,17 @@ def test_induction_needs_different_inputs(world):
     assert result.outcome == "format"
 
 
+def test_a_deduction_task_has_the_abduction_task_about_the_same_for_a_sibling(world):
+    task = task_of(world, "deduction", "def f(a):\n    return a % 3 + 8", (4,))
+    (sibling,) = world.siblings(task)
+    assert sibling == task_of(world, "abduction", "def f(a):\n    return a % 3 + 8", (4,))
+    assert world.siblings(sibling) == [task]
+
+
+def test_an_induction_task_has_no_sibling(world):
+    assert world.siblings(task_of(world, "induction", "def f(a):\n    return a % 3 + 8", *TEN)) == []
+
+
 # --- judging --------------------------------------------------------------------------------------------------------
 
 

@@ -157,6 +157,17 @@ class CodeWorld(World):
         """`key` says what the task is about, whatever its kind; with the kind it makes the content address."""
         return Task(content_address(self.name, kind, key), self.name, kind, {**spec, "key": key}, dict(features))
 
+    def siblings(self, task: Task) -> list[Task]:
+        """Of a program, an input and an output, deduction hides the one and abduction the other."""
+        other = {"deduction": "abduction", "abduction": "deduction"}.get(task.kind)
+        if other is None or other not in self.kinds:
+            return []
+        spec = {name: value for name, value in task.spec.items() if name != "key"}
+        sibling = self.make_task(other, spec, task.spec["key"], task.features)
+        if not self._doubted(task):
+            self._proven.add(_claims(self.kinds[other], sibling))
+        return [sibling]
+
     def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
         """Made from the program, the inputs and the message alone: outputs are found by running, not believed."""
         try:
