@@ -36,9 +36,9 @@ class LearnerConfig:
     entropy_push: float = 0.1
     rescore: bool = True  # old log-probabilities from the scorer, not the sampler, where an update is not the first
     importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
-    replay: int = 0  # updates a step on answers of this and earlier steps that were better than their groups' mean
-    replay_size: int = 192  # answers such an update sees
-    memory: int = 4096  # such answers remembered for each kind; the oldest are forgotten
+    replay: int = 0  # updates a step on texts of this and earlier steps that were better than their group's mean
+    replay_size: int = 288  # texts such an update sees
+    memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token
     gae_lambda: float = 1.0  # ppo

@@ -39,7 +39,6 @@ class Graded:
     reward: float
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
     group: str  # equal for generations that answer the same prompt
-    lasting: bool = False  # it will be as good in later steps: a right answer is, a task worth proposing is not
 
 
 class Learner:
@@ -194,17 +193,18 @@ class Learner:
         return loss
 
     def _remember(self, batch: _Batch) -> None:
-        """Keeps this step's answers that were better than what they were compared with."""
+        """Keeps this step's texts that were better than what they were compared with. Of all roles and kinds: a network
+        that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
             return
         for at in sorted(batch.teaching):
-            if batch.lasting[at] and float(batch.advantages[at][0]) > 0:
+            if float(batch.advantages[at][0]) > 0:
                 self.memory.setdefault(batch.names[at], []).append(batch.generations[at])
         for name, known in self.memory.items():
             self.memory[name] = known[-self.config.memory :]
 
     def _replay(self, rng: np.random.Generator, tally: _Tally) -> None:
-        """One update that makes remembered answers likelier, as many of each kind."""
+        """One update that makes remembered texts likelier, as many of each role and kind."""
         if not self.memory:
             return
         each = math.ceil(self.config.replay_size / len(self.memory))
@@ -296,7 +296,6 @@ class _Batch:
         self.values: dict[int, Tensor] = {}
         self.returns: dict[int, Tensor] = {}
         self.advantages: dict[int, Tensor] = {}
-        self.lasting = [each.lasting for each in graded]
         self.teaching = set(range(len(graded)))  # the samples that updates look at
 
     def enter(self, into: dict[int, Tensor], positions: Iterable[int], rows: Tensor) -> None:

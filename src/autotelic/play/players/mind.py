@@ -66,13 +66,7 @@ class MindPlayer(Player):
 
         return self.learner.learn(
             [
-                Graded(
-                    sample.trace["generation"],
-                    reward,
-                    baseline=f"{sample.role}/{sample.kind}",
-                    group=sample.task or "",
-                    lasting=sample.role == "solve",
-                )
+                Graded(sample.trace["generation"], reward, f"{sample.role}/{sample.kind}", sample.task or "")
                 for sample, reward in graded
             ]
         )
