@@ -66,8 +66,8 @@ class Proposed:
     siblings: Sequence[Task] = ()  # what else the new tasks give to ask
 
     def tasks(self, kind: str) -> list[Task]:
-        """The new tasks of a kind, those proposed first."""
-        return [task for task in (*self.results, *self.siblings) if isinstance(task, Task) and task.kind == kind]
+        """The tasks of a kind that were proposed and admitted."""
+        return [result for result in self.results if isinstance(result, Task) and result.kind == kind]
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,8 @@ class Loop:
         samples: list[Sample] = []
         verdicts: list[Verdict] = []
         for kind in self.world.kinds:
-            new = proposed.tasks(kind)[: self.config.batch]
+            siblings = [task for task in proposed.siblings if task.kind == kind]
+            new = [*proposed.tasks(kind), *siblings][: self.config.batch]
             missing = self.config.batch - len(new)
             chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
             if not chosen:
