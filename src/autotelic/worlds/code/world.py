@@ -347,7 +347,8 @@ class _Batch:
             found = iter(outcomes)
             for job in group:
                 self.outcomes[job] = tuple(islice(found, len(job.inputs)))
-        self.outcomes.update(zip(alone, self.sandbox.run(alone), strict=True))
+        if alone:
+            self.outcomes.update(zip(alone, self.sandbox.run(alone), strict=True))
 
     def __getitem__(self, job: Job | None) -> tuple[Outcome, ...]:
         return self.outcomes[job] if job is not None else ()
