@@ -18,13 +18,7 @@ from autotelic.minds.tiny.mind import TinyConfig, TinyMind
 TOKENS = ("<ask>", "<answer>", "a", "b", "c", "d")
 PROMPTS = ["<ask>a<answer>", "<ask>b<answer>", "<ask>c<answer>", "<ask>d<answer>"]
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def mind_of() -> TinyMind:

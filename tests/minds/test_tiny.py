@@ -15,13 +15,7 @@ from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
 PROMPTS = ["<ask>a, b<answer>", "<ask>ab<input>1, 12, -3<answer>", "<ask><answer>"]
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def mind_of(**config) -> TinyMind:
