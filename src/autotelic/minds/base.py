@@ -1,8 +1,8 @@
 """Language models: batched sampling with log-probabilities, scoring with gradient, saving and loading.
 
 A mind knows prompts and what it wrote after them, nothing of tasks. Players ask it, a learner (minds/learner.py)
-changes it. To add one, subclass `Mind` and name it in the entry point group `autotelic.minds`: it is then a player as
-well.
+changes it. To add one, subclass `Mind`, or `FrozenMind` if it does not learn, and name it in the entry point group
+`autotelic.minds`: it is then a player as well. `autotelic.testing.check_mind` says whether it keeps to its word.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Mind(ABC):
     Config: ClassVar[type[MindConfig]]
     brief: ClassVar[bool] = False  # asked in a kind's brief wording, a few tokens, instead of its full one
     learns: ClassVar[bool] = True
+    small: ClassVar[bool] = False  # so small that pieces are scored side by side, a thread each, to keep cores busy
     exact: ClassVar[bool] = True  # whether equal seeds give equal texts; False where a server decides
 
     def __init__(self, config: Any) -> None:
@@ -89,40 +90,72 @@ class Mind(ABC):
     ) -> list[Generation]:
         """n generations a prompt, prompt by prompt. Greedy ones are the likeliest token each time; n is then 1."""
 
-    # What only minds that learn have
+    # What a learner needs; see `FrozenMind` for minds without
 
     @property
+    @abstractmethod
     def width(self) -> int:
         """Of `Scores.hidden`."""
-        raise NotImplementedError(f"{type(self).__name__} does not learn")
 
+    @abstractmethod
     def parameters(self) -> list[torch.nn.Parameter]:
         """The weights that learning changes."""
-        raise NotImplementedError(f"{type(self).__name__} does not learn")
 
     def matrices(self) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
         """The weights apart: matrices inside the network, and all others (see learning/muon.py)."""
         raise UserError(f"optimizer=muon is not for the mind {self.name}: take adamw")
 
+    @abstractmethod
     def score(self, generations: Sequence[Generation]) -> Scores:
         """The log-probabilities of what was written, with gradient."""
-        raise NotImplementedError(f"{type(self).__name__} does not learn")
 
+    @abstractmethod
     def base_log_probs(self, generations: Sequence[Generation]) -> torch.Tensor:
         """What `score` said before anything was learned: [batch, longest answer], without gradient."""
-        raise NotImplementedError(f"{type(self).__name__} does not learn")
 
+    @abstractmethod
     def pieces(self, generations: Sequence[Generation]) -> Iterable[list[int]]:
         """Positions, cut into parts that are scored at once: small enough for memory, alike enough to waste little."""
-        raise NotImplementedError(f"{type(self).__name__} does not learn")
 
+    @abstractmethod
     def state(self) -> dict[str, Any]:
         """The weights that learning changes, by name."""
+
+    @abstractmethod
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes a state back: the mind is then the one that gave it."""
+
+    def close(self) -> None:  # noqa: B027 - a mind that holds nothing has nothing to give back
+        """Gives back what the mind holds: connections, memory."""
+
+
+class FrozenMind(Mind):
+    """A mind that proposes and solves, but does not learn: `sample` is all it needs. No learner is made for it."""
+
+    learns: ClassVar[bool] = False
+
+    @property
+    def width(self) -> int:
+        raise self._frozen()
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        raise self._frozen()
+
+    def score(self, generations: Sequence[Generation]) -> Scores:
+        raise self._frozen()
+
+    def base_log_probs(self, generations: Sequence[Generation]) -> torch.Tensor:
+        raise self._frozen()
+
+    def pieces(self, generations: Sequence[Generation]) -> Iterable[list[int]]:
+        raise self._frozen()
+
+    def state(self) -> dict[str, Any]:
         return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         if state:
             raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
 
-    def close(self) -> None:  # noqa: B027 - a mind that holds nothing has nothing to give back
-        """Gives back what the mind holds: connections, memory."""
+    def _frozen(self) -> TypeError:
+        return TypeError(f"the mind {self.name} does not learn: it has nothing to score or to change")

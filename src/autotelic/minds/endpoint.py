@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.minds.base import Generation, Mind, MindConfig
+from autotelic.minds.base import FrozenMind, Generation, MindConfig
 from autotelic.minds.endpoint_client import Client, Halt, Halted, NonsenseError, Trouble, Wire, one_line
 
 OWN_FIELDS = ("model", "messages", "n", "seed", "temperature", "max_tokens", "stream")  # of a request; not for `extra`
@@ -87,12 +87,11 @@ class Job:
     count: int
 
 
-class EndpointMind(Mind):
+class EndpointMind(FrozenMind):
     """Asks a server. Seeds are sent along, but whether equal ones give equal texts is up to the server."""
 
     name: ClassVar[str] = "endpoint"
     Config = EndpointConfig
-    learns: ClassVar[bool] = False
     exact: ClassVar[bool] = False
     config: EndpointConfig
 
