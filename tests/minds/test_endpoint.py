@@ -22,6 +22,7 @@ import pytest
 from autotelic.errors import UserError
 from autotelic.minds import endpoint_client
 from autotelic.minds.endpoint import EndpointConfig, EndpointMind
+from autotelic.testing import check_mind
 
 Behaviour = Callable[["Handler", dict[str, Any]], None]
 
@@ -234,6 +235,10 @@ def complaint(mind: EndpointMind, n: int = 1) -> str:
 
 
 # What is asked and what comes back
+
+
+def test_it_keeps_the_promises_of_a_mind_that_does_not_learn(mind):
+    check_mind(mind(), ["p0", "p1", "p2"])
 
 
 def test_samples_come_prompt_by_prompt_whatever_the_order_of_arrival(server, mind):
@@ -660,6 +665,7 @@ SCRIPT = """
 import sys
 import numpy as np
 from autotelic.minds.endpoint import EndpointConfig, EndpointMind
+from autotelic.testing import check_mind
 from autotelic.runs import workers
 
 workers.exit_on_sigterm()
