@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
+from autotelic.play import evaluation
 from autotelic.play.archive import Archive, ArchiveConfig
 from autotelic.play.exchange import export_jsonl
 from autotelic.play.loop import Loop, LoopConfig
@@ -151,18 +154,23 @@ def make_loop(tmp_path: Path):
         every: int = 2,
         world: World | None = None,
         reward: RewardConfig = PUBLISHED,
+        suite: Sequence[Task] = (),
+        evaluate_every: int = 0,
+        reference_strategy: str = "uniform",
         **config: object,
     ) -> Loop:
         path = tmp_path / name
         fresh = not path.exists()
         run = Run.create(tmp_path, name, {}, verb="play", seed=seed) if fresh else Run.open(path)
-        archive = (Archive.create if fresh else Archive.open)(run.archive, ArchiveConfig(floor=1))
+        bounds = ArchiveConfig(floor=1, reference_strategy=reference_strategy, recency=1000)
+        archive = (Archive.create if fresh else Archive.open)(run.archive, bounds)
         opened.extend((archive, run))
         settings = LoopConfig(**{"batch": 3, "attempts": 4, "references": 2, "seeding": 2} | config)  # type: ignore[arg-type]
         player = player or Script()
         checkpoint = CheckpointConfig(every=every)
         parts = (world or SumWorld(), player, solver or player, archive)
-        loop = Loop(settings, run, *parts, seed=seed, reward=reward, checkpoint=checkpoint)
+        how = {"reward": reward, "checkpoint": checkpoint, "suite": suite, "evaluate_every": evaluate_every}
+        loop = Loop(settings, run, *parts, seed=seed, **how)
         if not fresh:
             loop.restore(*run.checkpoints.load())
         return loop
@@ -389,6 +397,165 @@ def test_evaluation_reports_accuracy_by_kind_and_depth(make_loop):
     figures = loop.evaluate(suite)
     assert (figures["sum"]["accuracy"], figures["sum"]["n"]) == (1.0, 10)
     assert {depth: row["accuracy"] for depth, row in figures["sum"]["depth"].items()} == {"1": 1.0, "2": 1.0}
+
+
+SUITE = [make_task(a, b, kind) for kind in ("sum", "more") for a in (1, 2, 3) for b in range(4)]
+
+
+@dataclass
+class Pupil(Script):
+    """Solves held-out tasks as deep as it has had lessons; notes how it was asked."""
+
+    seconds: float = 0.0  # that a measurement takes
+    lent: bool = False
+    measured: list[bool] = field(default_factory=list)
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        self.lent = True
+        yield
+        self.lent = False
+
+    def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
+        if not greedy:
+            return super().attempt(tasks, n, rng)
+        time.sleep(self.seconds)
+        self.measured.append(self.lent)
+        wrong = [int(task.features["depth"] > len(self.taught)) for task in tasks]
+        said = [str(task.spec["a"] + task.spec["b"] + off) for task, off in zip(tasks, wrong, strict=True)]
+        return [Sample("solve", task.kind, text, task=task.id) for task, text in zip(tasks, said, strict=True)]
+
+    __hash__ = object.__hash__
+
+
+def lines_of(loop: Loop) -> list[dict[str, float]]:
+    return [json.loads(line) for line in loop.directory.metrics.path.read_text().splitlines()]
+
+
+def heldout(line: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in line.items() if name.startswith("heldout/")}
+
+
+def test_every_so_many_steps_the_line_has_the_held_out_accuracy(make_loop):
+    loop = make_loop(Pupil(), suite=SUITE, evaluate_every=2)
+    loop.run(6)
+    depths = {"heldout/sum/depth/1": 1.0, "heldout/sum/depth/2": 1.0, "heldout/sum/depth/3": 0.0}
+    assert {name: value for name, value in heldout(lines_of(loop)[2]).items() if "sum" in name} == {
+        "heldout/sum": pytest.approx(2 / 3),
+        **depths,
+    }
+    assert [line.get("heldout/more") for line in lines_of(loop)] == [0.0, None, pytest.approx(2 / 3), None, 1.0, None]
+
+
+def test_measuring_in_between_uses_the_weights_that_are_evaluated(make_loop):
+    player = Pupil()
+    make_loop(player, suite=SUITE, evaluate_every=1).run(3)
+    assert player.measured == [True, True, True]
+
+
+def test_measuring_in_between_changes_nothing_else(make_loop):
+    plain, measured = (
+        make_loop(Pupil(), name="plain"),
+        make_loop(Pupil(), name="measured", suite=SUITE, evaluate_every=1),
+    )
+    plain.run(4)
+    measured.run(4)
+    assert plain.archive.digest() == measured.archive.digest()
+    assert [
+        {name: value for name, value in line.items() if not name.startswith(("time/", "heldout/"))}
+        for line in lines_of(measured)
+    ] == [{name: value for name, value in line.items() if not name.startswith("time/")} for line in lines_of(plain)]
+
+
+def test_a_resumed_run_has_the_same_held_out_figures(make_loop, tmp_path):
+    how = {"suite": SUITE, "evaluate_every": 3}
+    whole = make_loop(Pupil(), name="whole", **how)
+    whole.run(8)
+    close(whole)
+    cut = make_loop(Pupil(), name="cut", **how)
+    for _ in range(4):  # the last checkpoint is of step 2; step 3 is measured and lost
+        cut.run_step()
+    close(cut)
+    resumed = make_loop(Pupil(), name="cut", **how)
+    assert resumed.step == 2
+    resumed.run(5)
+    close(resumed)
+    assert run_digest(tmp_path / "cut") == run_digest(tmp_path / "whole")
+    assert [bool(heldout(line)) for line in lines_of(whole)] == [step % 3 == 0 for step in range(8)]
+
+
+def test_measuring_takes_none_of_the_time_of_steps(make_loop):
+    loop = make_loop(Pupil(seconds=0.3), suite=SUITE, evaluate_every=1)
+    loop.run_step()
+    figures = loop.run_step()
+    assert figures["time/evaluate"] >= 0.3
+    assert 0 < loop.seconds < 0.3
+
+
+def test_what_was_measured_holds_until_something_is_learned(make_loop):
+    player = Pupil()
+    loop = make_loop(player, suite=SUITE, evaluate_every=1)
+    before = loop.measure()
+    loop.run_step()
+    assert evaluation.figures(before) == heldout(lines_of(loop)[0])
+    assert len(player.measured) == 1
+    loop.run_step()
+    loop.measure()
+    assert len(player.measured) == 2
+
+
+def test_a_step_whose_measuring_fails_leaves_no_trace_in_the_archive(make_loop):
+    class Unasked(Pupil):
+        def evaluating(self):  # type: ignore[override]
+            raise RuntimeError("the server is gone")
+
+    loop = make_loop(Unasked(), suite=SUITE)
+    loop.run_step()
+    before, loop.evaluate_every = loop.archive.digest(), 1
+    with pytest.raises(RuntimeError, match="gone"):
+        loop.run_step()
+    assert loop.archive.digest() == before
+    assert loop.step == 0
+
+
+def test_references_are_drawn_as_the_archive_is_told(make_loop):
+    player = Script()
+    loop = make_loop(player, reference_strategy="recent")
+    loop.run_step()
+    newest = {kind: loop.archive.newest(kind, 2) for kind in ("sum", "more")}
+    asked = len(player.asked)
+    loop.run_step()
+    for request in player.asked[asked:]:
+        assert [task.id for task in request.references] == newest[request.kind]
+        assert request.base is None or request.base.id == newest["sum"][0]
+
+
+@pytest.mark.parametrize("practice", ["uniform", "recent"])
+def test_batches_are_filled_up_as_practice_says(make_loop, practice):
+    player = Script()
+    loop = make_loop(player, practice=practice, seeding=8)
+    loop.run_step()
+    newest, player.proposals = set(loop.archive.newest("sum", 3)), ["nonsense"] * 6
+    loop.run_step()
+    practised = {sample.task for sample, _ in player.taught[-1] if (sample.role, sample.kind) == ("solve", "sum")}
+    assert (practised == newest) is (practice == "recent")
+
+
+def test_difficulty_is_measured_of_new_tasks_and_of_all_that_were_attempted(make_loop):
+    player = Script()
+    loop = make_loop(player, attempts=4)
+    loop.run_step()
+    player.proposals = ["7 70", "3 30", "nonsense"]
+    player.answers = ["77", "77", "77", "0"]  # solves the first of the new tasks in 3 of 4 attempts
+    figures = loop.run_step()
+    assert (figures["propose/sum/solve_rate"], figures["propose/sum/learnability"]) == (3 / 8, 1 / 8)
+    assert figures["propose/sum/feature/depth"] == 5.0
+    attempted = {sample.task: sample.task for sample, _ in player.taught[-1] if sample.kind == "sum" and sample.task}
+    depths = [entry.task.features["depth"] for entry in loop.archive.tasks(limit=1000) if entry.task.id in attempted]
+    assert len(depths) == 3
+    assert figures["solve/sum/feature/depth"] == pytest.approx(sum(depths) / 3)
+    assert figures["solve/sum/solve_rate"] == 3 / 12
+    assert figures["solve/sum/learnability"] == pytest.approx(0.25 / 3)
 
 
 def test_tasks_of_an_exported_archive_are_proposed_again_and_bad_lines_are_named(make_loop, tmp_path):

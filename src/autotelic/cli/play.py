@@ -31,6 +31,7 @@ GROUPS = {
 
 EPILOG = """\
 keys: run= root= seed= steps= minutes= world= player= proposer= solver=
+      evaluate= evaluate_every= evaluate_suite= evaluate_tasks=
       world.KEY player.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
 Whichever of steps= and minutes= comes first ends the run (100 steps when neither is given); it can be stopped at any
 time and resumed.
@@ -47,6 +48,11 @@ class PlayConfig:
     steps: int | None = None  # a bound; 100 when minutes is not given either
     minutes: float | None = None  # a bound on the time spent in steps
     evaluate: bool = True  # measure held-out accuracy before and after
+    evaluate_every: int = 0  # steps between measurements while the run goes on; 0: none
+    evaluate_suite: str | None = (
+        None  # what is measured with, as eval's suite=; the world's held-out suite if not given
+    )
+    evaluate_tasks: int | None = None  # so many tasks of it, spread evenly; all if not given
     world: Any = None
     player: Any = None
     proposer: Any = None
@@ -62,6 +68,10 @@ class PlayConfig:
             raise UserError(f"steps={self.steps}: must be at least 1")
         if self.minutes is not None and not self.minutes > 0:
             raise UserError(f"minutes={self.minutes}: must be above 0")
+        if self.evaluate_every < 0:
+            raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
+        if self.evaluate_tasks is not None and self.evaluate_tasks < 1:
+            raise UserError(f"evaluate_tasks={self.evaluate_tasks}: must be at least 1")
 
     @property
     def last_step(self) -> int | None:

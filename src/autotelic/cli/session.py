@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
 from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import Stop, graceful_stop
-from autotelic.worlds.base import World
+from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
     from autotelic.cli.play import PlayConfig
@@ -77,7 +77,7 @@ def open_loop(directory: Run, config: PlayConfig) -> Iterator[Loop]:
         _start_over(directory)
     opened = Archive.open if begun else Archive.create
     with build(config) as parts, opened(directory.archive, config.archive) as archive:
-        loop = _loop(directory, config, parts, archive)
+        loop = _loop(directory, config, parts, archive, _suite(config, parts.world))
         if begun:
             with _damage_named(directory.checkpoints.path(step)):
                 loop.restore(step, state)
@@ -150,7 +150,20 @@ def open_to_look(directory: Run, config: PlayConfig) -> Iterator[Loop]:
         yield loop
 
 
-def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive) -> Loop:
+def _suite(config: PlayConfig, world: World) -> list[Task]:
+    """The tasks that a run is measured with; none if it is not to be measured."""
+    if not config.evaluate and not config.evaluate_every:
+        return []
+    found = world.suite if config.evaluate_suite is None else world.load_suite(config.evaluate_suite)
+    if not found and config.evaluate_every:
+        raise UserError(
+            f"evaluate_every={config.evaluate_every}: the world {world.name} has no held-out tasks; "
+            "give evaluate_suite=FILE.jsonl"
+        )
+    return evaluation.spread(found, config.evaluate_tasks)
+
+
+def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive, suite: Sequence[Task] = ()) -> Loop:
     return Loop(
         config.loop,
         directory,
@@ -161,14 +174,18 @@ def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive) ->
         seed=config.seed,
         reward=config.reward,
         checkpoint=config.checkpoint,
+        suite=suite,
+        evaluate_every=config.evaluate_every,
     )
 
 
-def _measure(loop: Loop, when: str) -> None:
+def _measure(loop: Loop, when: str, console: Console) -> None:
     """Enters the held-out accuracy, before or after learning, into the loop's headline figures."""
-    tasks = loop.world.suite
-    if tasks:
-        evaluation.enter(loop.heldout, when, loop.evaluate(tasks))
+    if not loop.suite:
+        return
+    with Display(f"held out, {when} learning", len(loop.suite), unit="tasks", console=console) as display:
+        evaluation.enter(loop.heldout, when, loop.measure(display.update))
+        display.update(len(loop.suite))
 
 
 def play(directory: Run, config: PlayConfig) -> int:
@@ -185,15 +202,13 @@ def play(directory: Run, config: PlayConfig) -> int:
         elif (directory.path / "result.json").exists():
             directory.write_result(loop.result(False))  # a kill must not leave it finished
         if config.evaluate and loop.step < 0:
-            say("measuring held-out accuracy before learning")
-            _measure(loop, "before")
+            _measure(loop, "before", console)
         _advance(loop, directory, config, stop, console)
         finished = _bound_reached(loop, config)
         if loop.step >= 0:
             loop.save_checkpoint()
         if config.evaluate and finished:
-            say("measuring held-out accuracy after learning")
-            _measure(loop, "after")
+            _measure(loop, "after", console)
         result = loop.result(finished)
         directory.write_result(result)
     # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.
@@ -217,6 +232,8 @@ def _advance(loop: Loop, directory: Run, config: PlayConfig, stop: Stop, console
         while not stop.requested and not _bound_reached(loop, config):
             with _safe_point_named(loop, directory):
                 figures = loop.run_step()
+            if display.minutes is not None:
+                display.minutes += figures.get("time/evaluate", 0.0) / 60  # the bound is on learning
             display.update(loop.step, _shown(figures))
             if loop.step == 0 and loop.imported is not None:
                 for line in _imported(str(config.loop.tasks), loop.imported):
@@ -262,8 +279,8 @@ def _bound_reached(loop: Loop, config: PlayConfig) -> bool:
 def _shown(figures: Mapping[str, float]) -> dict[str, float]:
     """The few figures beside the bar: how many proposals became tasks, how many attempts solved one."""
     shown = {}
-    for name in ("valid_share", "solve_rate"):
-        values = [value for key, value in figures.items() if key.endswith(f"/{name}")]
+    for role, name in (("propose", "valid_share"), ("solve", "solve_rate")):
+        values = [value for key, value in figures.items() if key.startswith(f"{role}/") and key.endswith(f"/{name}")]
         if values:
             shown[name] = sum(values) / len(values)
     return shown

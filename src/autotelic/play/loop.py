@@ -94,7 +94,10 @@ class Loop:
         seed: int = 0,
         reward: RewardConfig = rewards.PUBLISHED,
         checkpoint: CheckpointConfig | None = None,
+        suite: Sequence[Task] = (),
+        evaluate_every: int = 0,
     ) -> None:
+        """`suite` are the tasks the run is measured with: in its steps if `evaluate_every` says at which."""
         if rewards.learnability(1, config.attempts, reward) is None:
             raise UserError(
                 f"reward.learnability={reward.learnability} says nothing of {config.attempts} attempts: "
@@ -103,13 +106,15 @@ class Loop:
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
+        self.suite, self.evaluate_every = suite, evaluate_every
         self.step = -1  # the last step completed; -1 before the archive is filled
-        self.seconds = 0.0  # spent in steps, over all the processes this run has had
+        self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
         self.heldout: dict[str, dict[str, Any]] = {}
         self.imported: Imported | None = None  # what became of `config.tasks`
         self._times: dict[str, float] = {}
+        self._measured: dict[str, Row] | None = None  # on the suite, since something was last learned
 
     def run_step(self) -> Metrics:
         """One step; returns its figures."""
@@ -125,10 +130,14 @@ class Loop:
             attempted = self._attempt(step, proposed)
             pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
             learned = self._learn(proposed, attempted, *pay)
+        # Before the step is archived, so that one whose measuring fails leaves no trace either.
+        due = bool(self.evaluate_every) and step % self.evaluate_every == 0
+        heldout = evaluation.figures(self.measure()) if due else {}
+        if step > 0:
             self._archive(step, proposed, attempted, *pay)
         self.step = step
-        self.seconds += time.perf_counter() - began
-        return self._record(proposed, attempted, *pay, learned)
+        self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
+        return self._record(proposed, attempted, *pay, learned | heldout)
 
     def run(self, steps: int) -> Metrics:
         """Some steps more, then a checkpoint; returns the last step's figures."""
@@ -142,6 +151,13 @@ class Loop:
     def evaluate(self, suite: Sequence[Task], samples: int = 0, progress: Progress | None = None) -> dict[str, Row]:
         """The solver's accuracy on held-out tasks, by kind and depth; see `evaluation.evaluate`."""
         return evaluation.evaluate(self.world, self.solver, suite, self.seed, samples=samples, progress=progress)
+
+    def measure(self, progress: Progress | None = None) -> dict[str, Row]:
+        """The solver's accuracy on the run's suite. What was measured holds until something is learned."""
+        if self._measured is None:
+            with self._timed("evaluate"):
+                self._measured = self.evaluate(self.suite, progress=progress)
+        return self._measured
 
     # The parts of a step
 
@@ -288,12 +304,15 @@ class Loop:
         ]
 
     def _learn(self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> Metrics:
+        self._measured = None
         with self._timed("learn"):
             asked = _graded(proposed.samples, proposer_pay)
             answered = _graded(attempted.samples, solver_pay)
             if self.proposer is self.solver:
-                return self.solver.learn([*asked, *answered])
-            return self.proposer.learn(asked) | self.solver.learn(answered)
+                learned = self.solver.learn([*asked, *answered])
+            else:
+                learned = self.proposer.learn(asked) | self.solver.learn(answered)
+        return {f"learn/{name}": value for name, value in learned.items()}
 
     def _archive(self, step: int, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> None:
         """The whole step in one transaction."""
@@ -314,7 +333,7 @@ class Loop:
     # The run around the steps
 
     def _record(
-        self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay, learned: Metrics
+        self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay, more: Metrics
     ) -> Metrics:
         ledger = measures.cheating(proposed, attempted)
         self.cheating.update(ledger)
@@ -322,7 +341,7 @@ class Loop:
         figures |= measures.cheating_by_role(proposed, attempted)
         figures |= measures.mean_pay("propose", proposed.samples, proposer_pay)
         figures |= measures.mean_pay("solve", attempted.samples, solver_pay)
-        figures |= {f"learn/{name}": value for name, value in learned.items()}
+        figures |= more
         figures |= {f"cheating/{name}": float(count) for name, count in ledger.items()}
         figures |= {f"archive/{kind}/active": float(self.archive.active(kind)) for kind in self.world.kinds}
         figures |= {f"time/{name}": spent for name, spent in self._times.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -74,9 +74,26 @@ def step_figures(
             tasks = [task for task in attempted.tasks if task.kind == kind]
             figures |= _attempts(f"solve/{kind}", judged)
             figures[f"solve/{kind}/new_tasks"] = float(len(new))
-            for role, chosen in (("propose", new), ("solve", tasks)):
-                worth = (rewards.learnability(*counts[task.id], reward) for task in chosen)
-                figures |= _mean(f"{role}/{kind}/learnability", (value for value in worth if value is not None))
+            figures |= _difficulty(f"propose/{kind}", new, counts, reward)
+            figures |= _difficulty(f"solve/{kind}", tasks, counts, reward) | _features(f"solve/{kind}", tasks)
+    return figures
+
+
+def _difficulty(
+    prefix: str, tasks: Sequence[Task], counts: Mapping[str, tuple[int, int]], reward: rewards.RewardConfig
+) -> dict[str, float]:
+    """How hard tasks are as the attempts at them measured it."""
+    solved, attempts = (sum(counts[task.id][at] for task in tasks) for at in (0, 1))
+    figures = {f"{prefix}/solve_rate": solved / attempts} if attempts else {}
+    worth = (rewards.learnability(*counts[task.id], reward) for task in tasks)
+    return figures | _mean(f"{prefix}/learnability", (value for value in worth if value is not None))
+
+
+def _features(prefix: str, tasks: Sequence[Task]) -> dict[str, float]:
+    """How hard tasks look: the mean of all that describes them."""
+    figures: dict[str, float] = {}
+    for name in sorted({name for task in tasks for name in task.features}):
+        figures |= _mean(f"{prefix}/feature/{name}", (task.features.get(name, 0.0) for task in tasks))
     return figures
 
 
@@ -95,15 +112,12 @@ def _proposals(prefix: str, results: Sequence[Task | Rejection]) -> dict[str, fl
     figures = {f"{prefix}/valid_share": len(tasks) / len(results)}
     figures[f"{prefix}/duplicate_share"] = refused["duplicate"] / len(results)
     figures |= {f"{prefix}/rejected/{outcome}": float(count) for outcome, count in sorted(refused.items())}
-    for name in sorted({name for task in tasks for name in task.features}):
-        figures |= _mean(f"{prefix}/feature/{name}", (task.features.get(name, 0.0) for task in tasks))
-    return figures
+    return figures | _features(prefix, tasks)
 
 
 def _attempts(prefix: str, verdicts: Sequence[Verdict]) -> dict[str, float]:
     evidence = [verdict for verdict in verdicts if verdict.evidence]
-    figures = _mean(f"{prefix}/solve_rate", (float(verdict.solved) for verdict in evidence))
-    figures[f"{prefix}/evidence_share"] = len(evidence) / len(verdicts)
+    figures = {f"{prefix}/evidence_share": len(evidence) / len(verdicts)}
     outcomes = Counter(verdict.outcome for verdict in verdicts)
     return figures | {f"{prefix}/outcome/{outcome}": float(count) for outcome, count in sorted(outcomes.items())}
 
