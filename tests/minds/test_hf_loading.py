@@ -316,7 +316,7 @@ class Schema:
 
 def preset(name: str, monkeypatch: pytest.MonkeyPatch, *overrides: str) -> Any:
     monkeypatch.setitem(registry.BUILT_IN["minds"], "hf", "autotelic.minds.hf:HFMind")
-    groups = {"player": Group("minds")}
+    groups = {"player": Group("players")}
     return configuration.compose(Schema, groups, [f"player={name}", *overrides], presets=PRESETS).player
 
 

@@ -117,10 +117,27 @@ def test_a_value_that_is_no_name_stands_for_the_generic_option():
 
 
 def test_a_preset_sets_keys_of_a_class(tmp_path: Path):
-    (tmp_path / "world").mkdir()
-    (tmp_path / "world" / "quick.yaml").write_text("defaults: [code]\nlimits: {cpu: 3}\n")
+    (tmp_path / "worlds").mkdir()
+    (tmp_path / "worlds" / "quick.yaml").write_text("defaults: [code]\nlimits: {cpu: 3}\n")
     config = ask("world=quick", presets=tmp_path)
     assert (config.world.name, config.world.limits.cpu) == ("code", 3)
+
+
+def test_a_preset_serves_every_key_that_takes_its_class(tmp_path: Path):
+    (tmp_path / "players").mkdir()
+    (tmp_path / "players" / "big.yaml").write_text("defaults: [generic, _self_]\nmodel: big\n")
+    (tmp_path / "players" / "bigger.yaml").write_text("defaults: [big, _self_]\nmodel: bigger\n")
+    config = ask("player=big", "solver=bigger", presets=tmp_path)
+    assert (config.player.name, config.player.model) == ("generic", "big")
+    assert (config.solver.name, config.solver.model) == ("generic", "bigger")
+    changed = ask("player=big", "solver=big", "solver.model=mine", presets=tmp_path)
+    assert (changed.player.model, changed.solver.model) == ("big", "mine")
+
+
+def test_presets_are_among_the_names_to_choose_from(tmp_path: Path):
+    (tmp_path / "players").mkdir()
+    (tmp_path / "players" / "bigger.yaml").write_text("defaults: [generic, _self_]\n")
+    assert "no solver named 'biger': did you mean bigger" in complaint("solver=biger", presets=tmp_path)
 
 
 @pytest.mark.parametrize(

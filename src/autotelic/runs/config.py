@@ -2,7 +2,9 @@
 
 A verb has a schema, a dataclass, and groups: keys whose value names a class of the registry (`world=code`) and whose
 content is that class's own Config. The name stays in the composed section (`world.name`), so that config.yaml alone
-rebuilds a run. A mistake is one line with the nearest right key, before anything starts.
+rebuilds a run. A preset, a YAML file in a folder named after a group of the registry, sets some keys of a class and can
+be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A mistake
+is one line with the nearest right key, before anything starts.
 """
 
 from __future__ import annotations
@@ -139,9 +141,12 @@ def _build(
     store = ConfigStore.instance()
     store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
     for key, name in chosen.items():
-        for needed in _needed(name, presets, key) if name else ():
-            store.store(needed, _section(groups[key].registry, needed), group=key)
-    defaults = [_SCHEMA, *({key: name} for key, name in chosen.items() if name), "_self_"]
+        kind = groups[key].registry
+        for needed in _needed(name, presets, kind) if name else ():
+            store.store(needed, _section(kind, needed), group=kind)
+    # GROUP@KEY: taken from the folder GROUP, put at KEY.
+    sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
+    defaults = [_SCHEMA, *sections, "_self_"]
     store.store(_ROOT, {"defaults": defaults})
     base = _hydra([], presets)
     if data:
@@ -242,17 +247,17 @@ def _choose(
 
 def _options(key: str, groups: Mapping[str, Group], presets: Path | None) -> list[str]:
     """Classes of the registry and presets (YAML files that set some keys of one)."""
-    files = sorted((presets / key).glob("*.yaml")) if presets else []
+    files = sorted((presets / groups[key].registry).glob("*.yaml")) if presets else []
     return sorted({*registry.names(groups[key].registry), *(path.stem for path in files)})
 
 
-def _needed(name: str, presets: Path | None, key: str) -> list[str]:
+def _needed(name: str, presets: Path | None, kind: str) -> list[str]:
     """The classes behind a name: itself, or the one its preset builds on."""
-    path = presets / key / f"{name}.yaml" if presets else None
+    path = presets / kind / f"{name}.yaml" if presets else None
     if path is None or not path.is_file():
         return [name]
     base = [entry for entry in read_yaml(path).get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
-    return [found for entry in base for found in _needed(entry, presets, key)]
+    return [found for entry in base for found in _needed(entry, presets, kind)]
 
 
 def _section(group: str, name: str) -> DictConfig:
