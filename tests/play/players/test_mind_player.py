@@ -1,0 +1,274 @@
+"""Any mind as a player: what it is asked, what becomes of what it says, and what its learner is told."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from autotelic import registry
+from autotelic.minds.base import FrozenMind, Generation, Mind, MindConfig
+from autotelic.play.player import Sample
+from autotelic.play.players.mind import MindPlayer, player_of
+from autotelic.testing import check_player
+from autotelic.worlds.base import Answer, Proposal, Request, Task
+
+torch = pytest.importorskip("torch")
+
+KINDS = ("deduction", "abduction", "induction")
+
+
+class Recorder(FrozenMind):
+    """Remembers what it was asked, and says it back with a number."""
+
+    name = "recorder"
+    Config = MindConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.asked = []
+        self.closed = False
+
+    def sample(self, prompts, n, rng, *, greedy=False, max_tokens=None):
+        self.asked.append((list(prompts), n, greedy))
+        chances = ["" if greedy else str(rng.integers(1000)) for _ in range(len(prompts) * n)]
+        return [Generation(f"{prompts[at // n]}|{chance}") for at, chance in enumerate(chances)]
+
+    def close(self):
+        self.closed = True
+
+
+class BriefRecorder(Recorder):
+    name = "brief-recorder"
+    brief = True
+
+
+def player_with(world, mind: type[Recorder]) -> tuple[MindPlayer, Recorder]:
+    player = player_of(mind)(MindConfig(), world)
+    assert isinstance(player.mind, Recorder)
+    return player, player.mind
+
+
+@pytest.fixture(scope="module")
+def tasks(world) -> list[Task]:
+    return world.seeds()
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+# What is asked and what is said
+
+
+def test_a_mind_in_the_registry_is_a_player():
+    player = registry.get("players", "endpoint")
+    assert issubclass(player, MindPlayer)
+    assert (player.name, player.mind_class) == ("endpoint", registry.get("minds", "endpoint"))
+    assert registry.config_class("players", "endpoint") is registry.config_class("minds", "endpoint")
+
+
+@pytest.mark.parametrize("mind", [Recorder, BriefRecorder])
+def test_it_keeps_the_promises_of_a_player(world, tasks, mind):
+    check_player(player_with(world, mind)[0], [Request(kind) for kind in KINDS], tasks)
+
+
+def test_proposals_are_asked_for_in_the_words_of_the_kinds(world, tasks):
+    player, mind = player_with(world, Recorder)
+    requests = [Request(kind, references=(tasks[0],), base=tasks[0]) for kind in KINDS[:2]]
+    said = player.propose(requests, rng())
+    prompts = [world.kinds[request.kind].propose_prompt(request) for request in requests]
+    assert mind.asked == [(prompts, 1, False)]
+    assert [sample.text.rpartition("|")[0] for sample in said] == prompts
+
+
+def test_attempts_are_asked_for_in_the_words_of_the_kinds(world, tasks):
+    player, mind = player_with(world, Recorder)
+    said = player.attempt(tasks, 2, rng())
+    prompts = [world.kinds[task.kind].solve_prompt(task) for task in tasks]
+    assert mind.asked == [(prompts, 2, False)]
+    assert [sample.text.rpartition("|")[0] for sample in said] == [prompt for prompt in prompts for _ in range(2)]
+
+
+def test_a_brief_mind_is_asked_in_the_brief_wording(world, tasks):
+    player, mind = player_with(world, BriefRecorder)
+    requests = [Request(kind, base=tasks[0]) for kind in KINDS]
+    player.propose(requests, rng())
+    player.attempt(tasks, 1, rng())
+    assert mind.asked[0][0] == [world.kinds[request.kind].brief_propose_prompt(request) for request in requests]
+    assert mind.asked[1][0] == [world.kinds[task.kind].brief_solve_prompt(task) for task in tasks]
+
+
+class Wise(BriefRecorder):
+    """Knows the identity, in brief."""
+
+    def sample(self, prompts, n, rng, *, greedy=False, max_tokens=None):
+        program = "def f(x):\n    return x"
+        said = {
+            "<propose><deduction>": f"{program} + 1<input>4",
+            "<propose><abduction>": f"{program} + 2<input>4",
+            "<propose><induction>": "<input>".join(map(str, range(10))),
+            "<deduction>": "'Hello world'",
+            "<abduction>": "'Hello world'",
+            "<induction>": program,
+        }
+        return [
+            Generation(next(text for begin, text in said.items() if prompt.startswith(begin)))
+            for prompt in prompts
+            for _ in range(n)
+        ]
+
+
+def test_brief_proposals_are_spelled_out_for_the_world(world, tasks):
+    player, _ = player_with(world, Wise)
+    requests = [Request("deduction"), Request("abduction"), Request("induction", base=tasks[0])]
+    said = player.propose(requests, rng())
+    proposals = [
+        Proposal(sample.kind, sample.text, request.base) for sample, request in zip(said, requests, strict=True)
+    ]
+    results = world.admit(proposals, seed=0)
+    assert [type(result) for result in results] == [Task] * 3, results
+
+
+def test_brief_answers_are_spelled_out_for_the_world(world, tasks):
+    player, _ = player_with(world, Wise)
+    identities = [task for task in tasks if task.kind != "induction"]
+    said = player.attempt(identities, 2, rng())
+    pairs = [(identities[at // 2], Answer(sample.text)) for at, sample in enumerate(said)]
+    assert all(verdict.solved for verdict in world.judge(pairs, seed=0))
+
+
+def test_each_attempt_carries_its_task_and_kind(world, tasks):
+    player, _ = player_with(world, BriefRecorder)
+    said = player.attempt(tasks, 3, rng())
+    assert [(sample.task, sample.kind) for sample in said] == [(task.id, task.kind) for task in tasks for _ in range(3)]
+
+
+def test_the_trace_of_a_sample_is_what_the_mind_wrote(world, tasks):
+    player, _ = player_with(world, BriefRecorder)
+    (said,) = player.attempt(tasks[:1], 1, rng())
+    (proposed,) = player.propose([Request("deduction")], rng())
+    assert said.trace["generation"].text.startswith("<deduction>")
+    assert proposed.trace["generation"].text.startswith("<propose><deduction>")
+
+
+def test_greedy_attempts_are_written_once_and_given_as_often_as_asked(world, tasks):
+    player, mind = player_with(world, Recorder)
+    said = player.attempt(tasks[:2], 3, rng(), greedy=True)
+    assert mind.asked == [([world.kinds[task.kind].solve_prompt(task) for task in tasks[:2]], 1, True)]
+    assert [sample.task for sample in said] == [task.id for task in tasks[:2] for _ in range(3)]
+    assert len({sample.text for sample in said}) == 2
+
+
+def test_kinds_that_are_only_measured_with_are_asked_too(world):
+    player, mind = player_with(world, Recorder)
+    task = Task("id", "code", "humaneval", {"prompt": "def g(x):\n", "entry": "g", "test": ""})
+    player.attempt([task], 1, rng())
+    assert mind.asked[0][0] == [world.kind_of(task).solve_prompt(task)]
+
+
+def test_closing_the_player_closes_the_mind(world):
+    player, mind = player_with(world, Recorder)
+    player.close()
+    assert mind.closed
+
+
+# Minds that do not learn
+
+
+def test_a_frozen_mind_learns_nothing_and_keeps_nothing(world):
+    player, _ = player_with(world, Recorder)
+    assert player.learner is None
+    assert (
+        player.learn([(Sample("solve", "deduction", "x", task="t", trace={"generation": Generation("x")}), 1.0)]) == {}
+    )
+    assert player.state() == {}
+    player.load_state({})
+    with player.evaluating():
+        pass
+
+
+def test_a_state_for_a_mind_that_keeps_none_is_refused(world):
+    with pytest.raises(ValueError, match="keeps no state"):
+        player_with(world, Recorder)[0].load_state({"mind": {}})
+
+
+# Minds that learn
+
+
+@pytest.fixture(scope="module")
+def tiny(world, tmp_path_factory):
+    """A tiny player with a few steps of base training, made in a cache of its own."""
+    from autotelic.minds.tiny.mind import TinyConfig
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        config = TinyConfig(width=16, heads=2, layers=1, max_tokens=16, base_steps=3)
+        config.learner.average = 0.5
+        yield lambda: registry.get("players", "tiny")(config, world)
+        torch.set_num_threads(threads)
+
+
+def graded(player: MindPlayer, tasks: list[Task], seed: int = 0) -> list[tuple[Sample, float]]:
+    """Whatever begins with an odd token earns."""
+    draw = np.random.default_rng(seed)
+    said = [*player.propose([Request(kind) for kind in KINDS], draw), *player.attempt(tasks, 4, draw)]
+    return [(sample, float(sample.trace["generation"].tokens[0] % 2)) for sample in said]
+
+
+def test_samples_are_learned_from_by_role_and_kind_and_compared_within_their_task(tiny, tasks, monkeypatch):
+    player, seen = tiny(), []
+    monkeypatch.setattr(player.learner, "learn", lambda rows: seen.extend(rows) or {"loss": 1.0})
+    lessons = graded(player, tasks)
+    assert player.learn(lessons) == {"loss": 1.0}
+    assert [row.generation for row in seen] == [sample.trace["generation"] for sample, _ in lessons]
+    assert [row.reward for row in seen] == [reward for _, reward in lessons]
+    assert [row.baseline for row in seen] == [f"{sample.role}/{sample.kind}" for sample, _ in lessons]
+    assert [row.group for row in seen] == [sample.task or "" for sample, _ in lessons]
+
+
+def test_learning_changes_the_mind(tiny, tasks):
+    player = tiny()
+    before = [weight.detach().clone() for weight in player.mind.parameters()]
+    assert player.learn(graded(player, tasks))
+    assert any(not torch.equal(one, other) for one, other in zip(player.mind.parameters(), before, strict=True))
+
+
+def test_a_restored_player_goes_on_exactly(tiny, tasks):
+    one, other = tiny(), tiny()
+    one.learn(graded(one, tasks))
+    other.load_state(copy.deepcopy(one.state()))
+    for player in (one, other):
+        player.learn(graded(player, tasks, seed=1))
+    assert all(
+        torch.equal(mine, theirs) for mine, theirs in zip(one.mind.parameters(), other.mind.parameters(), strict=True)
+    )
+    with one.evaluating(), other.evaluating():
+        for mine, theirs in zip(one.mind.parameters(), other.mind.parameters(), strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_a_player_is_measured_with_its_averaged_weights(tiny, tasks):
+    player = tiny()
+    player.learn(graded(player, tasks))
+    live = [weight.detach().clone() for weight in player.mind.parameters()]
+    with player.evaluating():
+        assert any(not torch.equal(one, other) for one, other in zip(player.mind.parameters(), live, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(player.mind.parameters(), live, strict=True))
+
+
+def test_the_mind_is_made_for_the_world_it_plays_in(world, monkeypatch):
+    seen = []
+
+    class Curious(Recorder):
+        @classmethod
+        def for_world(cls, config, tokens, babble) -> Mind:
+            seen.append((config, tokens, babble(np.random.default_rng(0), 2)))
+            return cls(config)
+
+    config = MindConfig()
+    player_of(Curious)(config, world)
+    assert seen == [(config, world.tokens, world.babble(np.random.default_rng(0), 2))]
