@@ -49,6 +49,9 @@ class Sums(World):
         self.offset = int(os.environ.get("SUMS_OFFSET", "0"))
         self.suite = [self.task(n, n) for n in range(20)]
 
+    def load_suite(self, path):
+        return [self.task(int(line), 1) for line in open(path).read().split()]
+
     def task(self, a, b):
         return Task(content_address("sums", a, b), "sums", "add", {"a": a, "b": b}, {"depth": 1.0})
 

@@ -125,6 +125,13 @@ def test_runs_of_one_configuration_are_one_group(six, make, compare):
     assert "one configuration" in report["notes"][0]
 
 
+def test_how_often_a_run_was_measured_is_no_difference(make, compare):
+    make("one", 0.3, 0)
+    make("two", 0.4, 1, evaluate_every=5)
+    (group,) = json.loads(compare("one", "two", "--json").out)["groups"]
+    assert group["seeds"] == [0, 1]
+
+
 def test_another_player_is_one_difference_and_not_one_for_each_of_its_keys(six, make, compare):
     make("plain", 0.1, 0, player={"name": "grammar", "width": None, "learner": None, "max_depth": 4})
     make("both", 0.1, 0, proposer={"name": "grammar", "max_depth": 4})

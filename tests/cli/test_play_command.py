@@ -56,6 +56,8 @@ def test_the_same_seed_gives_the_same_run(autotelic):
         ("world.largest=x", "world.largest=x"),
         ("world=sum", "no world named 'sum': did you mean sums?"),
         ("minutes=-1", "minutes=-1.0: must be above 0"),
+        ("evaluate_every=-1", "evaluate_every=-1: must be 0"),
+        ("evaluate_tasks=0", "evaluate_tasks=0: must be at least 1"),
         ("checkpoint.every=0", "checkpoint.every=0"),
         ("loop.batch=0", "loop.batch"),
         ("run=../x", "a run's name"),
@@ -81,6 +83,34 @@ def test_a_config_file_is_read_under_the_overrides(autotelic):
     assert done.code == 0, done.err
     config = yaml.safe_load((autotelic.cwd / "runs" / "mine" / "config.yaml").read_text())
     assert (config["steps"], config["player"]["delay"]) == (1, 0.001)
+
+
+def test_held_out_accuracy_is_measured_as_often_and_with_as_many_tasks_as_asked(autotelic):
+    done = autotelic.play("steps=4", "run=one", "evaluate_every=2", "evaluate_tasks=5")
+    assert done.code == 0, done.err
+    run = autotelic.cwd / "runs" / "one"
+    over_time = [line.get("heldout/add") for line in metrics(run)]
+    assert [at for at, value in enumerate(over_time) if value is not None] == [0, 2, 4]
+    headline = result(run)["heldout"]["add"]
+    assert (headline["before"], headline["after"], headline["n"]) == (over_time[0], over_time[4], 5)
+
+
+def test_a_run_can_be_measured_with_another_suite(autotelic):
+    (autotelic.cwd / "own.txt").write_text("1 2 3")
+    done = autotelic.play("steps=2", "run=one", "evaluate_suite=own.txt", "evaluate=false", "evaluate_every=1")
+    assert done.code == 0, done.err
+    assert {line["heldout/add"] for line in metrics(autotelic.cwd / "runs" / "one")} <= {0.0, 1 / 3, 2 / 3, 1.0}
+    assert result(autotelic.cwd / "runs" / "one")["heldout"] == {}
+    done = autotelic.play("steps=1", "run=two", "evaluate_suite=own.txt")
+    assert result(autotelic.cwd / "runs" / "two")["heldout"]["add"]["n"] == 3
+    assert "held out: own.txt" in done.out
+
+
+def test_a_suite_without_tasks_is_one_line_and_makes_no_run(autotelic):
+    (autotelic.cwd / "none.txt").write_text("")
+    line = autotelic.play("steps=2", "evaluate_suite=none.txt").complaint()
+    assert "none.txt has no held-out tasks to measure with" in line
+    assert list((autotelic.cwd / "runs").iterdir()) == []
 
 
 def test_time_ends_a_run_too(autotelic):
@@ -112,9 +142,9 @@ def test_a_second_process_on_a_run_is_told_who_has_it(autotelic):
 
 
 def test_a_run_killed_at_any_moment_and_resumed_equals_the_uninterrupted_one(autotelic):
-    options = ("steps=40", "checkpoint.every=3", "loop.seeding=1")
+    options = ("steps=40", "checkpoint.every=3", "loop.seeding=1", "evaluate_every=2")
     assert autotelic.play("run=whole", *options).code == 0
-    process = autotelic.start_slow("killed")
+    process = autotelic.start_slow("killed", "evaluate_every=2")
     process.send_signal(signal.SIGKILL)
     process.communicate()
     process = autotelic.start("resume", "runs/killed", "steps=40")

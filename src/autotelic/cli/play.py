@@ -49,10 +49,8 @@ class PlayConfig:
     minutes: float | None = None  # a bound on the time spent in steps
     evaluate: bool = True  # measure held-out accuracy before and after
     evaluate_every: int = 0  # steps between measurements while the run goes on; 0: none
-    evaluate_suite: str | None = (
-        None  # what is measured with, as eval's suite=; the world's held-out suite if not given
-    )
-    evaluate_tasks: int | None = None  # so many tasks of it, spread evenly; all if not given
+    evaluate_suite: str | None = None  # named as for eval's suite=; if not given, the world's held-out suite
+    evaluate_tasks: int | None = None  # so many of its tasks, spread evenly; all if not given
     world: Any = None
     player: Any = None
     proposer: Any = None

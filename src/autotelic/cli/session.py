@@ -155,11 +155,9 @@ def _suite(config: PlayConfig, world: World) -> list[Task]:
     if not config.evaluate and not config.evaluate_every:
         return []
     found = world.suite if config.evaluate_suite is None else world.load_suite(config.evaluate_suite)
-    if not found and config.evaluate_every:
-        raise UserError(
-            f"evaluate_every={config.evaluate_every}: the world {world.name} has no held-out tasks; "
-            "give evaluate_suite=FILE.jsonl"
-        )
+    if not found and (config.evaluate_every or config.evaluate_suite):
+        where = config.evaluate_suite or f"the world {world.name}"
+        raise UserError(f"{where} has no held-out tasks to measure with: give evaluate_suite=FILE.jsonl")
     return evaluation.spread(found, config.evaluate_tasks)
 
 
@@ -251,9 +249,10 @@ def _safe_point_named(loop: Loop, directory: Run) -> Iterator[None]:
         if not steps:
             raise
         safe = directory.checkpoints.path(steps[-1])
-        reason = str(error).rstrip(".")
+        reason, again = str(error).rstrip("."), f"autotelic resume {directory.path}"
+        # Going on as before does what was done before: other settings need a fork.
         raise UserError(
-            f"step {loop.step + 1}: {reason}; whole up to {safe}: autotelic resume {directory.path}"
+            f"step {loop.step + 1}: {reason}; whole up to {safe}: {again}, or {again} run=NEW KEY=VALUE"
         ) from error
 
 

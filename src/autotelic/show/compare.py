@@ -17,7 +17,7 @@ from autotelic.show.figures import Curves, in_order
 from autotelic.show.intervals import LEVEL, Estimate, estimate
 
 # Parts of a configuration that cannot change what is learned.
-_ASIDE = ("seed", "run", "root", "log", "checkpoint")
+_ASIDE = ("seed", "run", "root", "log", "checkpoint", "evaluate_every")
 _MACHINE = {"commit": "code", "cpu": "CPU", "threads": "thread count"}
 _LABEL = 30  # characters of a group's name; a longer one is a letter
 

@@ -25,7 +25,9 @@ def summary_table(run: Run) -> Table:
     for kind in kinds:
         table.add_column(Text(kind), justify="right")
     if heldout:
-        table.add_row("held out", *[_heldout(heldout.get(kind)) for kind in kinds])
+        suite = run.config().get("evaluate_suite")
+        label = Text(f"held out: {suite}" if suite else "held out")
+        table.add_row(label, *[_heldout(heldout.get(kind)) for kind in kinds])
     for label, name in (("proposals valid", "propose/{}/valid_share"), ("attempts solved", "solve/{}/solve_rate")):
         table.add_row(label, *[_change(curves.first_and_last(name.format(kind))) for kind in kinds])
     for label, name in (("tasks", "kinds"), ("active tasks", "active")):

@@ -1,0 +1,118 @@
+"""What ends a run of a learning mind in the middle: one line that says where the run is whole, and nothing lost."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+PACKAGE = '''
+import os
+from dataclasses import dataclass
+import numpy as np
+import torch
+from autotelic.minds.base import Generation, Mind, MindConfig, Scores
+
+torch.set_num_threads(1)
+BREAKS, SOUND = os.environ.get("COIN_BREAKS"), 7  # how scoring fails, and how often it does not before
+
+
+class Coin(Mind):
+    """One weight: how likely an answer is right. Its texts are one token long."""
+
+    name = "coin"
+    Config = MindConfig
+    width = 1
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.scored = 0
+
+    def sample(self, prompts, n, rng, *, greedy=False, max_tokens=None):
+        right = torch.sigmoid(self.weight).item()
+        said = []
+        for prompt in [prompt for prompt in prompts for _ in range(n)]:
+            token = int(0.5 < right if greedy else rng.random() < right)
+            text = f"{rng.integers(900)}+{rng.integers(900)}"
+            if prompt != "Two numbers.":
+                text = str(sum(map(int, prompt.split("+"))) + 1 - token)
+            chance = np.float32(np.log(right if token else 1 - right))
+            said.append(Generation(text, np.zeros(1, np.int32), np.array([token], np.int32), chance[None]))
+        return said
+
+    def score(self, generations):
+        self.scored += 1
+        broken = BREAKS if self.scored > SOUND else None
+        if broken == "memory":
+            torch.empty(1 << 60)
+        tokens = torch.tensor(np.array([each.tokens for each in generations]), dtype=torch.float32)
+        right = torch.sigmoid(self.weight)
+        chosen = torch.where(tokens > 0, right, 1 - right).log() * (torch.nan if broken == "nan" else 1.0)
+        entropy = -(right * right.log() + (1 - right) * (1 - right).log()).expand_as(tokens)
+        return Scores(chosen, entropy, torch.zeros(*tokens.shape, 1), tokens >= 0)
+
+    def base_log_probs(self, generations):
+        return torch.full((len(generations), 1), 0.5).log()
+
+    def pieces(self, generations):
+        return [list(range(len(generations)))]
+
+    def parameters(self):
+        return [self.weight]
+
+    def state(self):
+        return {"weight": self.weight.detach().clone()}
+
+    def load_state(self, state):
+        with torch.no_grad():
+            self.weight.copy_(state["weight"])
+'''
+
+
+@pytest.fixture
+def play(autotelic, tmp_path: Path):
+    package = tmp_path / "coin"
+    info = package / "coin-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "coin_package.py").write_text(PACKAGE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: coin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[autotelic.minds]\ncoin = coin_package:Coin\n")
+    autotelic.env["PYTHONPATH"] += os.pathsep + str(package)
+
+    def play(name: str, *changes: str, **env: str):
+        small = ("loop.batch=2", "loop.attempts=4", "loop.seeding=1", "player.learner.lr=0.1", "steps=6")
+        return autotelic("play", "world=sums", "player=coin", f"run={name}", *small, *changes, **env)
+
+    return play
+
+
+SAID = {"nan": "the loss is not finite", "memory": "out of memory while learning: lower player.micro_batch"}
+
+
+@pytest.mark.parametrize("breaks", SAID)
+def test_a_run_that_breaks_says_where_it_is_whole_and_goes_on_from_there(autotelic, play, breaks: str):
+    done = play("broken", "checkpoint.every=2", COIN_BREAKS=breaks)
+    assert done.code == 2
+    line = done.err.splitlines()[-1]
+    assert line.startswith(f"autotelic: step 4: {SAID[breaks]}")
+    ways = line.partition("; whole up to runs/broken/checkpoints/step_000002: autotelic ")[2].split(", or autotelic ")
+    assert ways == ["resume runs/broken", "resume runs/broken run=NEW KEY=VALUE"]
+    assert "Traceback" not in done.err
+    assert autotelic(*ways[1].replace("KEY=VALUE", "player.learner.lr=0.01").split()).code == 0
+    assert autotelic(*ways[0].split()).code == 0
+    assert play("whole", "checkpoint.every=2").code == 0
+    broken, whole = (autotelic.cwd / "runs" / name for name in ("broken", "whole"))
+    assert figures(broken) == figures(whole)
+    assert result(broken) == result(whole)
+
+
+def figures(run: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if not name.startswith("time/")} for line in lines]
+
+
+def result(run: Path) -> dict:
+    return {name: value for name, value in json.loads((run / "result.json").read_text()).items() if name != "minutes"}
