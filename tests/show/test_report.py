@@ -18,7 +18,8 @@ import pytest
 
 from autotelic.play.archive import Archive
 from autotelic.runs.directory import Run
-from autotelic.show.report import embedded, text, write_report
+from autotelic.show.markup import embedded, text
+from autotelic.show.report import write_report
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -86,7 +87,7 @@ def chromium(page: Path, tmp_path: Path) -> str:
 
 def test_the_report_shows_headline_curves_sample_and_configuration(make_run):
     page = read(write_report(make_run(12)))
-    for words in ("Held-out accuracy", "Solve rate", "Learnability", "Duplicates", "Cheating ledger", "Share of time"):
+    for words in ("Held-out accuracy", "Solve rate", "New tasks: depth", "Duplicates", "Cheating ledger", "Share of time"):
         assert words in page.said
     assert "2.0 %" in page.said
     assert "50.0 %" in page.said
@@ -209,7 +210,7 @@ def test_gaps_in_the_metrics_stay_gaps(make_run):
     with (path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"step": 42, "torn')
     page = read(write_report(path))
-    assert "Learner: loss" in page.said
+    assert "mean of a step's updates" in page.said
     assert "nan" not in page.said.lower()
 
 

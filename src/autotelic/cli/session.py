@@ -181,9 +181,10 @@ def _measure(loop: Loop, when: str, console: Console) -> None:
     """Enters the held-out accuracy, before or after learning, into the loop's headline figures."""
     if not loop.suite:
         return
-    with Display(f"held out, {when} learning", len(loop.suite), unit="tasks", console=console) as display:
-        evaluation.enter(loop.heldout, when, loop.measure(display.update))
-        display.update(len(loop.suite))
+    if loop.measured is None:
+        with Display(f"held out, {when} learning", len(loop.suite), unit="tasks", console=console) as display:
+            loop.measure(display.update)
+    evaluation.enter(loop.heldout, when, loop.measure())
 
 
 def play(directory: Run, config: PlayConfig) -> int:

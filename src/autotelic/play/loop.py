@@ -114,7 +114,7 @@ class Loop:
         self.heldout: dict[str, dict[str, Any]] = {}
         self.imported: Imported | None = None  # what became of `config.tasks`
         self._times: dict[str, float] = {}
-        self._measured: dict[str, Row] | None = None  # on the suite, since something was last learned
+        self.measured: dict[str, Row] | None = None  # on the suite, since something was last learned
 
     def run_step(self) -> Metrics:
         """One step; returns its figures."""
@@ -154,10 +154,10 @@ class Loop:
 
     def measure(self, progress: Progress | None = None) -> dict[str, Row]:
         """The solver's accuracy on the run's suite. What was measured holds until something is learned."""
-        if self._measured is None:
+        if self.measured is None:
             with self._timed("evaluate"):
-                self._measured = self.evaluate(self.suite, progress=progress)
-        return self._measured
+                self.measured = self.evaluate(self.suite, progress=progress)
+        return self.measured
 
     # The parts of a step
 
@@ -304,15 +304,26 @@ class Loop:
         ]
 
     def _learn(self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> Metrics:
-        self._measured = None
+        self.measured = None
         with self._timed("learn"):
             asked = _graded(proposed.samples, proposer_pay)
-            answered = _graded(attempted.samples, solver_pay)
+            answered = [*_graded(attempted.samples, solver_pay), *self._hindsight(attempted)]
             if self.proposer is self.solver:
                 learned = self.solver.learn([*asked, *answered])
             else:
                 learned = self.proposer.learn(asked) | self.solver.learn(answered)
         return {f"learn/{name}": value for name, value in learned.items()}
+
+    def _hindsight(self, attempted: Attempted) -> list[tuple[Sample, float]]:
+        """Wrong answers as right ones to the tasks that they happen to solve, each once."""
+        found: dict[tuple[str, str], Sample] = {}
+        for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
+            task = verdict.achieved
+            if task is not None and (task.id, sample.text) not in found:
+                relabelled = self.solver.relabel(sample, task)
+                if relabelled is not None:
+                    found[task.id, sample.text] = relabelled
+        return [(sample, rewards.composite_reward(True, True, self.reward)) for sample in found.values()]
 
     def _archive(self, step: int, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> None:
         """The whole step in one transaction."""

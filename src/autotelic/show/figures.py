@@ -53,13 +53,17 @@ class Curves:
         return {name[len(prefix) + 1 :]: row for name, row in self.table.items() if name.startswith(f"{prefix}/")}
 
     def first_and_last(self, name: str) -> tuple[float, float] | None:
-        """The means over the first and the last tenth of what was measured: single steps are noise."""
-        values = self.get(name)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            return None
-        window = max(1, len(values) // 10)
-        return float(values[:window].mean()), float(values[-window:].mean())
+        """How a figure began and ended."""
+        return ends(self.get(name))
+
+
+def ends(values: Floats) -> tuple[float, float] | None:
+    """The means over the first and the last tenth of what was measured: single steps are noise."""
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    window = max(1, len(values) // 10)
+    return float(values[:window].mean()), float(values[-window:].mean())
 
 
 def in_order(kinds: Iterable[str]) -> list[str]:

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
-import json
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,12 +20,12 @@ import yaml
 
 from autotelic.runs.directory import Run, find, holder
 from autotelic.runs.files import write_atomic
-from autotelic.show import plots, specimens
+from autotelic.show import learned, plots, specimens
 from autotelic.show.figures import Curves, in_order
+from autotelic.show.markup import Page, card, change, embedded, grid, table, text
 from autotelic.show.plots import Curve
 
 _MAX_LAYERS = 9  # of a stack; the rest is one layer
-_MAX_CHARTS = 12  # of a group whose names come from the run: features, the learner's own figures
 _LEDGER = {
     "forged_results": ("forged results", "red"),
     "false_claims": ("false claims", "orange"),
@@ -44,18 +40,12 @@ _PHASES = {
     "learn": "purple",
     "archive": "grey",
 }
-
-
-@dataclass(frozen=True)
-class _Page:
-    """What all parts of the report draw from."""
-
-    run: Run
-    curves: Curves
-    counts: Mapping[str, Any]
-    result: Mapping[str, Any]
-    kinds: Sequence[str]
-    colours: Mapping[str, str]
+_WORK = {
+    "generating": ("propose", "attempt"),
+    "judging": ("admit", "judge"),
+    "learning": ("learn",),
+    "archiving": ("archive",),
+}
 
 
 def write_report(run_path: str | Path) -> Path:
@@ -64,16 +54,15 @@ def write_report(run_path: str | Path) -> Path:
         curves = Curves.read(run.metrics.path)
         counts = specimens.counts(run.archive)
         result = run.result() or {}
-        heldout = result.get("heldout")
-        known = {*curves.kinds(), *counts.get("kinds", {}), *(heldout if isinstance(heldout, dict) else {})}
-        kinds = in_order(known)
-        page = _Page(run, curves, counts, result, kinds, plots.kind_colours(kinds))
+        kinds = in_order({*curves.kinds(), *counts.get("kinds", {})})
+        exams = {*result.get("heldout", {}), *(name for name in curves.under("heldout") if "/" not in name)}
+        page = Page(run, curves, counts, result, kinds, plots.kind_colours([*kinds, *exams]))
         sample = specimens.sample(run.archive, curves)
         write_atomic(run.report, _document(page, sample))
         return run.report
 
 
-def _document(page: _Page, sample: list[dict[str, Any]]) -> str:
+def _document(page: Page, sample: list[dict[str, Any]]) -> str:
     style = plots.style_variables() + resources.files("autotelic.show").joinpath("page.css").read_text("utf-8")
     script = resources.files("autotelic.show").joinpath("page.js").read_text("utf-8")
     policy = (
@@ -82,12 +71,16 @@ def _document(page: _Page, sample: list[dict[str, Any]]) -> str:
     )
     sections = [
         ("headline", "Headline", _headline(page)),
-        ("players", "What was measured", _players(page)),
+        ("heldout", "Held-out accuracy", learned.heldout(page)),
+        ("players", "Proposing and solving", learned.players(page)),
+        ("difficulty", "How hard tasks are", learned.difficulty(page)),
+        ("learner", "Learning", learned.learner(page)),
         ("outcomes", "What became of proposals and answers", _outcomes(page)),
         ("tasks", "Tasks, answers and verdicts", _browser(page, sample)),
         ("cost", "Cost", _cost(page)),
         ("configuration", "Configuration and versions", _configuration(page)),
     ]
+    sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{name}">{text(title)}</a>' for name, title, _ in sections)
     body = "".join(
         f'<section id="{name}"><h2>{text(title)}</h2>{content}</section>' for name, title, content in sections
@@ -105,29 +98,6 @@ def _document(page: _Page, sample: list[dict[str, Any]]) -> str:
     )
 
 
-# --- text that may hold anything ------------------------------------------------------------------------------------
-
-
-def text(value: object) -> str:
-    """Any text as inert HTML."""
-    return html.escape(specimens.visible(str(value)), quote=True)
-
-
-def embedded(data: object) -> str:
-    """JSON for a script element: no character in it can end the element or begin another."""
-    dumped = json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return dumped.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _finite(data: Any) -> Any:
-    """NaN and infinities have no place in JSON; an archive from elsewhere may hold them all the same."""
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
 def _hash(source: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
@@ -135,7 +105,7 @@ def _hash(source: str) -> str:
 # --- sections -------------------------------------------------------------------------------------------------------
 
 
-def _title(page: _Page) -> str:
+def _title(page: Page) -> str:
     meta = page.run.meta
     pid = holder(page.run.path)
     finished = page.result.get("finished")
@@ -155,10 +125,11 @@ def _title(page: _Page) -> str:
     return f'<h1>{text(page.run.name)}<span class="badge">{state}</span></h1><p class="soft">{line}</p>'
 
 
-def _headline(page: _Page) -> str:
+def _headline(page: Page) -> str:
     curves, counts, result = page.curves, page.counts, page.result
     steps = int(curves.steps.max()) if len(curves.steps) else 0
-    spent = sum(float(np.nansum(row)) for name, row in curves.under("time").items() if "/" not in name) / 60
+    phases = [row for name, row in curves.under("time").items() if "/" not in name and name != "evaluate"]
+    spent = sum(float(np.nansum(row)) for row in phases) / 60
     minutes = result.get("minutes", spent)
     active = sum(counts.get("active", {}).values())
     tiles = [
@@ -172,40 +143,23 @@ def _headline(page: _Page) -> str:
     shown = "".join(
         f'<div class="tile{warn}"><b>{text(value)}</b><span>{text(label)}</span></div>' for value, label, warn in tiles
     )
-    return f'<div class="tiles">{shown}</div><div class="two">{_heldout(page)}{_by_kind(page)}</div>'
+    return f'<div class="tiles">{shown}</div><div class="two">{learned.heldout_table(page)}{_by_kind(page)}</div>'
 
 
-def _ledger(page: _Page) -> dict[str, int]:
+def _ledger(page: Page) -> dict[str, int]:
     """Sums over the steps measured; what the run itself says where there are no metrics."""
     summed = {name: int(np.nansum(row)) for name, row in page.curves.under("cheating").items()}
     said = page.result.get("cheating")
     return summed or ({name: int(n) for name, n in said.items()} if isinstance(said, dict) else {})
 
 
-def _cheating_tile(page: _Page) -> tuple[str, str, str]:
+def _cheating_tile(page: Page) -> tuple[str, str, str]:
     ledger = _ledger(page)
     parts = ", ".join(f"{n:,} {_LEDGER.get(name, (name, ''))[0]}" for name, n in ledger.items() if n)
     return f"{sum(ledger.values()):,}", f"in the cheating ledger: {parts or 'nothing'}", " warn" if parts else ""
 
 
-def _heldout(page: _Page) -> str:
-    heldout = page.result.get("heldout")
-    if not isinstance(heldout, dict) or not heldout:
-        return ""
-    rows, cells = [], []
-    for kind in in_order(heldout):
-        row = heldout[kind] if isinstance(heldout[kind], dict) else {}
-        before, after = (_number(row.get(name)) for name in ("before", "after"))
-        rows.append((str(kind), page.colours.get(kind, "dark"), before, after))
-        cells.append((kind, percent(before), percent(after), row.get("n", "-")))
-    plot = plots.before_after("held-out accuracy before and after", rows)
-    return (
-        f'<figure class="card wide"><h3>Held-out accuracy</h3><figcaption>one attempt a task; hollow: before, '
-        f"full: after</figcaption>{plot}{_table(('kind', 'before', 'after', 'tasks'), cells)}</figure>"
-    )
-
-
-def _by_kind(page: _Page) -> str:
+def _by_kind(page: Page) -> str:
     if not page.kinds:
         return '<div class="card"><h3>By kind</h3><p class="soft">No step has been taken yet.</p></div>'
     rows = []
@@ -221,67 +175,11 @@ def _by_kind(page: _Page) -> str:
     columns = ("kind", "tasks", "active", "valid", "solved")
     return (
         '<div class="card"><h3>By kind</h3><p class="soft">Shares of proposals that are valid and of attempts that '
-        f"solve: mean of the first tenth of the steps → mean of the last.</p>{_table(columns, rows)}{note}</div>"
+        f"solve: mean of the first tenth of the steps → mean of the last.</p>{table(columns, rows)}{note}</div>"
     )
 
 
-def _players(page: _Page) -> str:
-    wanted = [
-        ("propose", "valid_share", "Valid proposals", "share of proposals the world admitted", True),
-        ("solve", "solve_rate", "Solve rate", "share of attempts that solved their task", True),
-        ("solve", "learnability", "Learnability", "mean over the tasks attempted", False),
-        ("propose", "duplicate_share", "Duplicates", "share of proposals that were known already", True),
-        ("propose", "reward", "Proposer's reward", "mean a proposal", False),
-        ("solve", "reward", "Solver's reward", "mean an attempt", False),
-        ("solve", "new_tasks", "New tasks in the batch", "the rest is filled up from the archive", False),
-        ("solve", "evidence_share", "Attempts that are evidence", "neither cut by a time limit nor lost", True),
-    ]
-    cards = [
-        _kind_lines(page, title, note, f"{role}/{{kind}}/{name}", percent=share)
-        for role, name, title, note, share in wanted
-    ]
-    cards.append(_kind_lines(page, "Active tasks", "in the archive", "archive/{kind}/active"))
-    features = {name for kind in page.kinds for name in page.curves.under(f"propose/{kind}/feature")}
-    cards += [
-        _kind_lines(
-            page, f"New tasks: {name}", "mean of this step's admitted tasks", f"propose/{{kind}}/feature/{name}"
-        )
-        for name in sorted(features)[:_MAX_CHARTS]
-    ]
-    cards += _learner(page)
-    drawn = "".join(cards)
-    if not drawn:
-        return '<p class="soft">No step has been measured yet.</p>'
-    return (
-        '<p class="note">Faint: each step, or the span of neighbouring steps. Strong: their running mean. Beside each '
-        f'name: mean of the first tenth of the steps → mean of the last.</p><div class="grid">{drawn}</div>'
-    )
-
-
-def _learner(page: _Page) -> list[str]:
-    cards = []
-    for name in sorted(page.curves.under("learn"))[:_MAX_CHARTS]:
-        if page.curves.has(f"learn/{name}"):
-            row = page.curves.get(f"learn/{name}")
-            plot = plots.lines(f"learn {name}", page.curves.steps, [Curve(name, "dark", row)], from_zero=False)
-            cards.append(_card(f"Learner: {name}", "", plot, []))
-    return cards
-
-
-def _kind_lines(page: _Page, title: str, note: str, pattern: str, *, percent: bool = False) -> str:
-    """One line a kind; nothing at all where no kind has been measured."""
-    drawn, entries = [], []
-    for kind in page.kinds:
-        name = pattern.replace("{kind}", kind)
-        if page.curves.has(name):
-            drawn.append(Curve(kind, page.colours[kind], page.curves.get(name)))
-            entries.append((kind, page.colours[kind], change(page.curves.first_and_last(name), share=percent)))
-    if not drawn:
-        return ""
-    return _card(title, note, plots.lines(title, page.curves.steps, drawn, percent=percent), entries)
-
-
-def _outcomes(page: _Page) -> str:
+def _outcomes(page: Page) -> str:
     cards = []
     admitted = specimens.admitted(page.run.archive, page.curves)
     for kind in page.kinds:
@@ -299,12 +197,11 @@ def _outcomes(page: _Page) -> str:
         plot = '<p class="soft">Nothing was seen.</p>'
         if any(totals.values()):
             plot = plots.stack("cheating ledger", page.curves.steps, layers, share=False)
-        cards.append(_card("Cheating ledger", "attempts a step to get the reward without the task", plot, entries))
-    drawn = "".join(cards)
-    return f'<div class="grid">{drawn}</div>' if drawn else '<p class="soft">Nothing was judged yet.</p>'
+        cards.append(card("Cheating ledger", "attempts a step to get the reward without the task", plot, entries))
+    return grid(cards, "Nothing was judged yet.")
 
 
-def _stack(page: _Page, title: str, layers: Mapping[str, Any]) -> str:
+def _stack(page: Page, title: str, layers: Mapping[str, Any]) -> str:
     """The greatest classes of their own, all others as one; good outcomes at the bottom."""
     if not layers:
         return ""
@@ -317,12 +214,12 @@ def _stack(page: _Page, title: str, layers: Mapping[str, Any]) -> str:
     colours = plots.class_colours(rows)
     drawn = [Curve(name, colours[name], row) for name, row in rows.items()]
     entries = [(name, colours[name], f"{np.nansum(row):,.0f}") for name, row in rows.items()]
-    return _card(title, "share by class, and how many in all", plots.stack(title, page.curves.steps, drawn), entries)
+    return card(title, "share by class, and how many in all", plots.stack(title, page.curves.steps, drawn), entries)
 
 
-def _cost(page: _Page) -> str:
+def _cost(page: Page) -> str:
     measured = page.curves.under("time")
-    times = {name: row for name, row in measured.items() if "/" not in name}
+    times = {name: row for name, row in measured.items() if "/" not in name and name != "evaluate"}
     if not times:
         return '<p class="soft">No time was measured yet.</p>'
     ordered = [name for name in _PHASES if name in times] + sorted(set(times) - set(_PHASES))
@@ -331,9 +228,9 @@ def _cost(page: _Page) -> str:
     whole = sum(totals.values()) or 1.0
     layers = [Curve(name, colours[name], times[name]) for name in ordered]
     shares = [(name, colours[name], f"{100 * totals[name] / whole:.0f} %") for name in ordered]
-    share = _card(
-        "Share of time", "by phase of a step", plots.stack("share of time", page.curves.steps, layers), shares
-    )
+    parts = {what: sum(totals.get(name, 0.0) for name in names) / whole for what, names in _WORK.items()}
+    note = ", ".join(f"{what} {100 * part:.0f} %" for what, part in parts.items())
+    share = card("Share of time", note, plots.stack("share of time", page.curves.steps, layers), shares)
     total = np.nansum([times[name] for name in ordered], axis=0)
     seconds = plots.lines("seconds a step", page.curves.steps, [Curve("all", "dark", total)])
     kinds = page.curves.kinds()
@@ -342,11 +239,14 @@ def _cost(page: _Page) -> str:
         for name in ordered
     }
     rows = [(name, f"{totals[name]:,.1f}", f"{100 * totals[name] / whole:.1f} %", *by_kind[name]) for name in ordered]
-    table = f'<div class="card"><h3>Seconds in all</h3>{_table(("phase", "seconds", "share", *kinds), rows)}</div>'
-    return f'<div class="grid">{share}{_card("Seconds a step", "all phases", seconds, [])}{table}</div>'
+    spent = table(("phase", "seconds", "share", *kinds), rows)
+    beside = float(np.nansum(page.curves.get("time/evaluate")))
+    measuring = f'<p class="soft">Beside these, {beside:,.1f} seconds of measuring.</p>' if beside else ""
+    spent = f'<div class="card"><h3>Seconds in all</h3>{spent}{measuring}</div>'
+    return grid([share, card("Seconds a step", "all phases", seconds), spent])
 
 
-def _browser(page: _Page, sample: Sequence[Mapping[str, Any]]) -> str:
+def _browser(page: Page, sample: Sequence[Mapping[str, Any]]) -> str:
     if not sample:
         return '<p class="soft">The archive is empty.</p><div hidden>' + _BROWSER + "</div>"
     held = page.counts.get("tasks", 0), page.counts.get("rejections", 0)
@@ -366,12 +266,12 @@ _BROWSER = (
 )
 
 
-def _versions(page: _Page) -> Mapping[str, Any]:
+def _versions(page: Page) -> Mapping[str, Any]:
     versions = page.run.meta.get("versions")
     return versions if isinstance(versions, dict) else {}
 
 
-def _configuration(page: _Page) -> str:
+def _configuration(page: Page) -> str:
     meta = page.run.meta
     rows = [(name, meta[name]) for name in ("commit", "python", "platform", "cpu", "threads", "id") if meta.get(name)]
     rows += sorted(_versions(page).items())
@@ -380,45 +280,5 @@ def _configuration(page: _Page) -> str:
     config = yaml.safe_dump(page.run.config(), sort_keys=False, allow_unicode=True)
     return (
         f'<div class="two"><div class="card"><h3>Asked for</h3>{asked}<pre>{text(config)}</pre></div>'
-        f'<div class="card"><h3>Run on</h3>{_table(("", ""), rows, figures=False)}</div></div>'
+        f'<div class="card"><h3>Run on</h3>{table(("", ""), rows, figures=False)}</div></div>'
     )
-
-
-# --- pieces ---------------------------------------------------------------------------------------------------------
-
-
-def _card(title: str, note: str, plot: str, entries: Iterable[tuple[str, str, str]]) -> str:
-    listed = "".join(
-        f'<li><svg viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10" rx="2" fill="var(--{colour})"/>'
-        f'</svg>{text(label)} <span class="soft">{text(value)}</span></li>'
-        for label, colour, value in entries
-    )
-    legend = f'<ul class="legend">{listed}</ul>' if listed else ""
-    return f'<figure class="card"><h3>{text(title)}</h3><figcaption>{text(note)}</figcaption>{plot}{legend}</figure>'
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], figures: bool = True) -> str:
-    classes = ["" if at == 0 or not figures else ' class="n"' for at in range(len(columns))]
-    head = "".join(f"<th{mark}>{text(column)}</th>" for mark, column in zip(classes, columns, strict=True))
-    body = "".join(
-        "<tr>" + "".join(f"<td{mark}>{text(cell)}</td>" for mark, cell in zip(classes, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<table>{f'<thead><tr>{head}</tr></thead>' if any(columns) else ''}<tbody>{body}</tbody></table>"
-
-
-def _number(value: object) -> float | None:
-    found = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if found else None  # type: ignore[arg-type]
-
-
-def percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def change(pair: tuple[float, float] | None, share: bool = True) -> str:
-    """First → last, as shares or as plain figures."""
-    if pair is None:
-        return "-"
-    show = percent if share else plots.short
-    return f"{show(pair[0])} → {show(pair[1])}"
