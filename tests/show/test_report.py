@@ -32,6 +32,7 @@ class Page(HTMLParser):
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)
+        self.source = source
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[str] = []
         self.words: list[str] = []
@@ -87,7 +88,14 @@ def chromium(page: Path, tmp_path: Path) -> str:
 
 def test_the_report_shows_headline_curves_sample_and_configuration(make_run):
     page = read(write_report(make_run(12)))
-    for words in ("Held-out accuracy", "Solve rate", "New tasks: depth", "Duplicates", "Cheating ledger", "Share of time"):
+    for words in (
+        "Held-out accuracy",
+        "Solve rate",
+        "New tasks: depth",
+        "Duplicates",
+        "Cheating ledger",
+        "Share of time",
+    ):
         assert words in page.said
     assert "2.0 %" in page.said
     assert "50.0 %" in page.said
@@ -100,6 +108,88 @@ def test_the_report_shows_where_time_went_by_kind(make_run):
     assert "phase seconds share deduction abduction induction" in said
     judge = said[said.index("phase seconds share") :].partition(" judge ")[2].split()
     assert judge[3:6] == ["2.4", "2.4", "2.4"]  # 12 steps of 0.2 seconds
+
+
+@pytest.fixture
+def measured_run(make_run) -> Path:
+    """Three more steps, of which the second was not measured; and a measurement after the last."""
+    path = make_run(2, config={"seed": 0, "world": {"name": "code"}, "evaluate_suite": "own.jsonl"}, result=False)
+    kinds = {
+        "deduction": {"before": 0.1, "after": 0.9, "n": 8, "depth": {"10": {"after": 0.8}, "2": {"before": 0.2}}},
+        "riddles": {"before": 0.3, "after": 0.4, "n": 5},
+    }
+    with Run.open(path) as run:
+        for step, accuracy in enumerate((0.125, None, 0.625, None), 40):
+            names = ("heldout/deduction", "heldout/deduction/depth/10", "heldout/riddles")
+            figures = {} if accuracy is None else dict.fromkeys(names, accuracy)
+            figures |= {"learn/loss": 3.5, "learn/oddity": 7.0, "learn/solve/deduction/entropy": 0.25}
+            figures |= {"learn/solve/deduction/groups": 8.0, "learn/solve/deduction/zero_variance_groups": 2.0}
+            figures |= {"solve/deduction/feature/depth": 2.5, "propose/deduction/solve_rate": 0.375}
+            run.metrics.write(step, figures | {"time/evaluate": 30.0})
+        result = {"verb": "play", "seed": 0, "steps": 43, "minutes": 1.0, "finished": True, "heldout": kinds}
+        run.write_result(result)
+    return path
+
+
+def charts(page: Page) -> dict[str, str]:
+    """What is written in each figure of the page, by its title."""
+    found = {}
+    for card in re.findall(r"<figure .*?</figure>", page.source, re.DOTALL):
+        said = Page(card).words
+        found[said[0]] = " ".join(" ".join(said).split())
+    return found
+
+
+def test_held_out_accuracy_is_shown_before_and_after_by_kind_and_depth(measured_run):
+    shown = charts(read(write_report(measured_run)))
+    assert shown["Held-out accuracy: own.jsonl"].endswith(
+        "before after tasks deduction 10.0 % 90.0 % 8 riddles 30.0 % 40.0 % 5"
+    )
+    assert shown["Held-out deduction by depth"].endswith("before after depth 2 20.0 % - depth 10 - 80.0 %")
+    assert "Held-out riddles by depth" not in shown
+
+
+def test_held_out_accuracy_over_time_ends_with_what_was_measured_after_the_run(measured_run):
+    shown = charts(read(write_report(measured_run)))
+    assert shown["Held-out accuracy over time"].endswith("deduction 12.5 % → 90.0 % riddles 12.5 % → 40.0 %")
+    assert shown["Held-out deduction over time"].endswith("depth 10 12.5 % → 80.0 %")
+
+
+def test_a_run_measured_only_before_and_after_has_no_held_out_curve(make_run):
+    assert not [title for title in charts(read(write_report(make_run(5)))) if title.endswith("over time")]
+
+
+def test_what_the_learner_says_is_shown_by_role_with_a_line_a_kind(measured_run):
+    shown = charts(read(write_report(measured_run)))
+    assert shown["Loss"].endswith("loss 3.5 → 3.5")
+    assert shown["Learner: oddity"].endswith("oddity 7 → 7")
+    assert shown["Solver: entropy"].endswith("deduction 0.25 → 0.25")
+    assert not [title for title in shown if title.startswith(("Proposer: ", "Learner: solve"))]
+
+
+def test_groups_that_teach_nothing_are_a_share_of_all_groups(measured_run):
+    shown = charts(read(write_report(measured_run)))
+    assert shown["Solver: groups that teach nothing"].endswith("deduction 25.0 % → 25.0 %")
+    assert "Solver: groups" not in shown
+
+
+def test_difficulty_is_shown_of_new_and_of_attempted_tasks(measured_run):
+    shown = charts(read(write_report(measured_run)))
+    assert shown["Attempted tasks: depth"].endswith("deduction 2.5 → 2.5")
+    assert shown["New tasks: solve rate"].endswith("deduction 37.5 % → 37.5 %")
+    assert {"New tasks: depth", "New tasks: operations", "Attempted tasks: learnability"} <= shown.keys()
+
+
+def test_shares_of_time_are_by_kind_of_work_and_leave_measuring_out(make_run):
+    path = make_run(1, result=False)
+    with Run.open(path) as run:
+        run.metrics.rewind(-1)
+        times = {"propose": 3.0, "attempt": 3.0, "admit": 1.0, "judge": 1.0, "learn": 12.0, "evaluate": 100.0}
+        run.metrics.write(0, {f"time/{name}": spent for name, spent in times.items()})
+    page = read(write_report(path))
+    assert "generating 30 %, judging 10 %, learning 60 %, archiving 0 %" in charts(page)["Share of time"]
+    assert "Beside these, 100.0 seconds of measuring." in page.said
+    assert " 0.3 minutes" in " ".join(page.said.split())
 
 
 def test_the_sample_holds_tasks_with_their_answers_and_rejections_of_every_kind(make_run):

@@ -12,7 +12,7 @@ from autotelic.show.markup import Page, card, grid, kind_lines, lines, number, p
 
 _MAX_CHARTS = 12  # of a group whose names come from the run: features, the learner's own figures
 _DEPTHS = ("sky", "purple", "red", "dark", "yellow", "brown", "grey")
-_FIRST_FEATURES = ("depth", "operations")
+_FEATURES = ("depth", "operations")  # shown of attempted tasks too
 
 # What a learner reports: name → title, note. Others are shown by their names.
 _WHOLE = {
@@ -53,22 +53,21 @@ def heldout_table(page: Page) -> str:
 
 def heldout(page: Page) -> str:
     """By depth before and after; and over time, where it was measured while the run went on."""
-    cards = []
-    measured = {name for name in page.curves.under("heldout") if "/" not in name}
-    if measured:
-        rows = {kind: _over_time(page, kind) for kind in in_order(measured)}
-        cards.append(lines(page, "Held-out accuracy over time", "by kind", rows, page.colours, share=True))
-    for kind in in_order(measured | set(page.heldout)):
+    over_time = {name for name in page.curves.under("heldout") if "/" not in name}
+    ends, courses = [], []
+    if over_time:
+        rows = {kind: _over_time(page, kind) for kind in in_order(over_time)}
+        courses.append(lines(page, "Held-out accuracy over time", "by kind", rows, page.colours, share=True))
+    for kind in in_order(over_time | set(page.heldout)):
         depths = _part(page.heldout.get(kind), "depth")
         known = sorted({*depths, *page.curves.under(f"heldout/{kind}/depth")}, key=_by_number)
-        colours = {depth: _DEPTHS[at % len(_DEPTHS)] for at, depth in enumerate(known)}
+        colours = {f"depth {depth}": _DEPTHS[at % len(_DEPTHS)] for at, depth in enumerate(known)}
         rows = {f"depth {depth}": _over_time(page, kind, depth) for depth in known}
-        labelled = {f"depth {depth}": colour for depth, colour in colours.items()}
-        cards.append(lines(page, f"Held-out {kind} over time", "by depth", rows, labelled, share=True))
+        courses.append(lines(page, f"Held-out {kind} over time", "by depth", rows, colours, share=True))
         if len(depths) > 1:
-            ordered = {f"depth {depth}": depths[depth] for depth in sorted(depths, key=_by_number)}
-            cards.append(_before_after(f"Held-out {kind} by depth", ordered, labelled))
-    return grid(cards)
+            parts = {f"depth {depth}": depths[depth] for depth in known if depth in depths}
+            ends.append(_before_after(f"Held-out {kind} by depth", parts, colours))
+    return grid([*ends, *courses])
 
 
 def _before_after(title: str, parts: Mapping[str, object], colours: Mapping[str, str]) -> str:
@@ -134,17 +133,16 @@ def difficulty(page: Page) -> str:
     of = {"propose": "New tasks", "solve": "Attempted tasks"}
     note = {"propose": "this step's proposals that were admitted", "solve": "new ones and those from the archive"}
     cards = []
-    for role in ("propose", "solve"):
+    for role in ROLES:
         rate, worth = f"{role}/{{kind}}/solve_rate", f"{role}/{{kind}}/learnability"
-        if role == "propose":
-            cards.append(kind_lines(page, f"{of[role]}: solve rate", note[role], rate, share=True))
+        cards.append(kind_lines(page, f"{of[role]}: solve rate", note[role], rate, share=True))
         cards.append(kind_lines(page, f"{of[role]}: learnability", note[role], worth))
     features = {name for role in ROLES for kind in page.kinds for name in page.curves.under(f"{role}/{kind}/feature")}
-    ordered = [name for name in _FIRST_FEATURES if name in features] + sorted(features - {*_FIRST_FEATURES})
-    for name in ordered[:_MAX_CHARTS]:
-        for role in ("propose", "solve"):
-            pattern = f"{role}/{{kind}}/feature/{name}"
-            cards.append(kind_lines(page, f"{of[role]}: {name}", f"mean of {note[role]}", pattern))
+    charts = [(role, name) for name in _FEATURES for role in ROLES]
+    charts += [("propose", name) for name in sorted(features - {*_FEATURES})[:_MAX_CHARTS]]
+    for role, name in charts:
+        pattern = f"{role}/{{kind}}/feature/{name}"
+        cards.append(kind_lines(page, f"{of[role]}: {name}", f"mean of {note[role]}", pattern))
     return grid(cards, "No task has been attempted yet.")
 
 

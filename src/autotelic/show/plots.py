@@ -233,7 +233,7 @@ def style_variables() -> str:
 def _chart(name: str, steps: ArrayLike, draw: Callable[[Axes], None]) -> str:
     with matplotlib.rc_context({**_RC, "svg.hashsalt": f"autotelic {name}"}):
         figure = Figure(figsize=(4.5, 2.05))
-        axes = figure.add_axes((0.1, 0.14, 0.88, 0.81))
+        axes = figure.add_axes((0.125, 0.14, 0.855, 0.81))
         draw(axes)
         at = np.asarray(steps, dtype=float)
         if len(at):

@@ -73,12 +73,12 @@ def _document(page: Page, sample: list[dict[str, Any]]) -> str:
         ("headline", "Headline", _headline(page)),
         ("heldout", "Held-out accuracy", learned.heldout(page)),
         ("players", "Proposing and solving", learned.players(page)),
-        ("difficulty", "How hard tasks are", learned.difficulty(page)),
+        ("difficulty", "Difficulty", learned.difficulty(page)),
         ("learner", "Learning", learned.learner(page)),
-        ("outcomes", "What became of proposals and answers", _outcomes(page)),
-        ("tasks", "Tasks, answers and verdicts", _browser(page, sample)),
+        ("outcomes", "Outcomes", _outcomes(page)),
+        ("tasks", "Tasks and answers", _browser(page, sample)),
         ("cost", "Cost", _cost(page)),
-        ("configuration", "Configuration and versions", _configuration(page)),
+        ("configuration", "Configuration", _configuration(page)),
     ]
     sections = [section for section in sections if section[2]]
     links = "".join(f'<a href="#{name}">{text(title)}</a>' for name, title, _ in sections)
@@ -243,7 +243,7 @@ def _cost(page: Page) -> str:
     beside = float(np.nansum(page.curves.get("time/evaluate")))
     measuring = f'<p class="soft">Beside these, {beside:,.1f} seconds of measuring.</p>' if beside else ""
     spent = f'<div class="card"><h3>Seconds in all</h3>{spent}{measuring}</div>'
-    return grid([share, card("Seconds a step", "all phases", seconds), spent])
+    return f'<div class="two">{share}{card("Seconds a step", "all phases", seconds)}{spent}</div>'
 
 
 def _browser(page: Page, sample: Sequence[Mapping[str, Any]]) -> str:
