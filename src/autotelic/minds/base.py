@@ -105,6 +105,11 @@ class Mind(ABC):
         """The weights apart: matrices inside the network, and all others (see learning/muon.py)."""
         raise UserError(f"optimizer=muon is not for the mind {self.name}: take adamw")
 
+    def answering(self, prompt: str, generation: Generation) -> Generation:
+        """What was written, as an answer to another prompt. It was not sampled there: nothing is known of its
+        log-probabilities."""
+        raise UserError(f"loop.hindsight is not for the mind {self.name}")
+
     @abstractmethod
     def score(self, generations: Sequence[Generation]) -> Scores:
         """The log-probabilities of what was written, with gradient."""

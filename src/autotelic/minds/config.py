@@ -38,6 +38,7 @@ class LearnerConfig:
     importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
     replay: int = 0  # updates a step on texts of this and earlier steps that were better than their group's mean
     replay_size: int = 288  # texts such an update sees
+    replay_proposals: float = 0.25  # share of proposals among them
     memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token
@@ -63,6 +64,6 @@ class LearnerConfig:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if not 0 <= self.average < 1:
             raise UserError(f"average is {self.average}; it must be 0 or more and below 1")
-        for name in ("gamma", "gae_lambda"):
+        for name in ("gamma", "gae_lambda", "replay_proposals"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 to 1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -27,6 +27,7 @@ from autotelic.learning.muon import Muon
 from autotelic.minds.base import Generation, Mind, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
+from autotelic.minds.threads import side_by_side
 
 Figures = dict[str, float]
 
@@ -39,6 +40,7 @@ class Graded:
     reward: float
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
     group: str  # equal for generations that answer the same prompt
+    hindsight: bool = False  # sampled for another prompt: to be remembered, not compared
 
 
 class Learner:
@@ -77,7 +79,7 @@ class Learner:
 
     def learn(self, graded: Sequence[Graded]) -> Figures:
         """Changes the weights; returns figures, by role and kind where that makes sense."""
-        batch = _Batch(graded)
+        batch = _Batch([each for each in graded if not each.hindsight])
         if not len(batch) or not self.config.enabled:
             return {}
         figures = batch.figures()
@@ -93,7 +95,7 @@ class Learner:
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatch, rng):
                 first = not self._update(batch, part, tally, first) and first
-        self._remember(batch)
+        self._remember(batch, [each for each in graded if each.hindsight])
         for _ in range(self.config.replay):
             self._replay(rng, tally)
         self.steps += 1
@@ -146,9 +148,10 @@ class Learner:
         # The first update goes baseline by baseline, to see which of them pulls how hard.
         shares = batch.by_baseline(part) if first and self.config.gradients_by_kind else {"": list(part)}
         for name, members in shares.items():
-            for piece in self.mind.pieces([batch.generations[at] for at in members]):
-                with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
-                    self._loss(batch, [members[at] for at in piece], total, tally, first).backward()
+            pieces = [
+                [members[at] for at in piece] for piece in self.mind.pieces([batch.generations[at] for at in members])
+            ]
+            self._descend(weights, pieces, lambda piece: self._loss(batch, piece, total, tally, first))
             if name:
                 tally.gradients[name] = _norm(weight.grad for weight in weights)
                 kept = _taken(weights, kept)
@@ -158,7 +161,29 @@ class Learner:
         self._move(weights, tally)
         return True
 
-    def _loss(self, batch: _Batch, rows: Sequence[int], total: int, tally: _Tally, first: bool) -> Tensor:
+    def _descend(
+        self, weights: Sequence[nn.Parameter], pieces: Sequence[list[int]], loss: Callable[[list[int]], _Loss]
+    ) -> None:
+        """Adds the gradients of the pieces' losses to those of the weights, in the order of the pieces."""
+
+        def gradients(piece: list[int]) -> tuple[Sequence[Tensor | None], Callable[[], None]]:
+            found, note = loss(piece)
+            return torch.autograd.grad(found, weights, allow_unused=True), note
+
+        with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
+            if not self.mind.small:
+                for piece in pieces:
+                    found, note = loss(piece)
+                    found.backward()
+                    note()
+                return
+            for parts, note in side_by_side(gradients, pieces):
+                for weight, part in zip(weights, parts, strict=True):
+                    if part is not None:
+                        weight.grad = part if weight.grad is None else weight.grad.add_(part)
+                note()
+
+    def _loss(self, batch: _Batch, rows: Sequence[int], total: int, tally: _Tally, first: bool) -> _Loss:
         """Of one piece of a minibatch."""
         config, said = self.config, [batch.generations[at] for at in rows]
         scores = self.mind.score(said)
@@ -189,17 +214,18 @@ class Learner:
             guess = self.values(scores.hidden)[..., 0]
             known, wanted = _table([batch.values[at] for at in rows]), _table([batch.returns[at] for at in rows])
             loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
-        tally.add(batch, rows, scores, moved, float(loss.detach()))
-        return loss
+        return loss, lambda: tally.add(batch, rows, scores, moved, float(loss.detach()))
 
-    def _remember(self, batch: _Batch) -> None:
-        """Keeps this step's texts that were better than what they were compared with. Of all roles and kinds: a network
-        that is reminded of some of its skills only loses the others."""
+    def _remember(self, batch: _Batch, hindsight: Sequence[Graded]) -> None:
+        """Keeps this step's texts that were better than what they were compared with, and those that are right in
+        hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
             return
         for at in sorted(batch.teaching):
             if float(batch.advantages[at][0]) > 0:
                 self.memory.setdefault(batch.names[at], []).append(batch.generations[at])
+        for each in hindsight:
+            self.memory.setdefault(each.baseline, []).append(each.generation)
         for name, known in self.memory.items():
             self.memory[name] = known[-self.config.memory :]
 
@@ -207,21 +233,31 @@ class Learner:
         """One update that makes remembered texts likelier, as many of each role and kind."""
         if not self.memory:
             return
-        each = math.ceil(self.config.replay_size / len(self.memory))
-        said = [known[int(at * len(known))] for _, known in sorted(self.memory.items()) for at in rng.random(each)]
+        said = self._recalled(rng)
         total = sum(len(generation.tokens) for generation in said) if self.aggregate == "token" else len(said)
         join = {"aggregate": self.aggregate, "total": total, "constant": self.config.constant}
         weights = self.mind.parameters()
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        for piece in self.mind.pieces(said):
-            with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
-                scores = self.mind.score([said[at] for at in piece])
-                loss = losses.aggregate_terms(-scores.log_probs, scores.mask, **join)
-                loss.backward()
-            tally.loss = float(loss.detach())
-            tally.replayed.append(tally.loss)
+
+        def loss(piece: list[int]) -> _Loss:
+            scores = self.mind.score([said[at] for at in piece])
+            found = losses.aggregate_terms(-scores.log_probs, scores.mask, **join)
+            return found, lambda: tally.replay(float(found.detach()))
+
+        self._descend(weights, list(self.mind.pieces(said)), loss)
         self._move(weights, tally)
+
+    def _recalled(self, rng: np.random.Generator) -> list[Generation]:
+        """As many texts of each kind, of both roles apart: answers need more practice than proposals do."""
+        said: list[Generation] = []
+        shares = {"propose": self.config.replay_proposals, "solve": 1 - self.config.replay_proposals}
+        for role, share in shares.items():
+            known = [self.memory[name] for name in sorted(self.memory) if name.startswith(f"{role}/")]
+            for texts in known:
+                each = math.ceil(share * self.config.replay_size / len(known))
+                said += [texts[int(at * len(texts))] for at in rng.random(each)]
+        return said
 
     def _move(self, weights: Sequence[nn.Parameter], tally: _Tally) -> None:
         bound = self.config.grad_clip or math.inf
@@ -353,6 +389,10 @@ class _Batch:
         return found
 
 
+# A loss, and what notes its figures once its gradient is there.
+_Loss = tuple[Tensor, Callable[[], None]]
+
+
 class _Tally:
     """What a step's updates show of themselves."""
 
@@ -388,6 +428,10 @@ class _Tally:
             total[0] += many
             total[1] += disorder
             total[2] += far
+
+    def replay(self, loss: float) -> None:
+        self.loss = loss
+        self.replayed.append(loss)
 
     def entropies(self) -> dict[str, float]:
         return {name: total[1] / max(total[0], 1) for name, total in self.sums.items()}

@@ -40,6 +40,7 @@ class LoopConfig:
     references: int = 6  # tasks a proposer is shown
     seeding: int = 4  # batches a kind that step 0 fills the archive with
     practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
+    hindsight: bool = False  # learn from wrong answers as from right ones to the tasks that they happen to solve
     difficulty: float | None = None  # share of attempts that should fail, told to the proposer
     recent: int = 8  # ids of the newest tasks, told to the proposer
     tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again
@@ -105,6 +106,7 @@ class Loop:
             )
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
+        world.hindsight = config.hindsight
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
         self.suite, self.evaluate_every = suite, evaluate_every
         self.step = -1  # the last step completed; -1 before the archive is filled

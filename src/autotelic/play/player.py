@@ -26,6 +26,7 @@ class Sample:
     trace: Mapping[str, Any] = field(default_factory=dict)
     claim: bool | None = None
     parent: str | None = None  # the sample this one retries
+    hindsight: bool = False  # said to another task than the one it is now an answer to
 
 
 class Player(ABC):
@@ -49,6 +50,10 @@ class Player(ABC):
     def evaluating(self) -> AbstractContextManager[None]:
         """Around attempts that measure the player: one with better weights than those it learns with uses them."""
         return nullcontext()
+
+    def relabel(self, sample: Sample, task: Task) -> Sample | None:
+        """An answer as one to another task, which it happens to solve. None from players that cannot learn from it."""
+        return None
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""

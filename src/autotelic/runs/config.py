@@ -3,7 +3,8 @@
 A verb has a schema, a dataclass, and groups: keys whose value names a class of the registry (`world=code`) and whose
 content is that class's own Config. The name stays in the composed section (`world.name`), so that config.yaml alone
 rebuilds a run. A preset, a YAML file in a folder named after a group of the registry, sets some keys of a class and can
-be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A mistake
+be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A Config
+can say what goes well with it elsewhere: its `beside` are defaults of other sections when its class is chosen. A mistake
 is one line with the nearest right key, before anything starts.
 """
 
@@ -36,7 +37,7 @@ from autotelic.runs.files import named_errors
 
 S = TypeVar("S")
 
-_ROOT, _SCHEMA, _FILE = "autotelic_root", "autotelic_schema", "autotelic_file"
+_ROOT, _SCHEMA, _BESIDE, _FILE = "autotelic_root", "autotelic_schema", "autotelic_beside", "autotelic_file"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +141,16 @@ def _build(
     chosen, overrides = _choose(groups, overrides, data, presets, where)
     store = ConfigStore.instance()
     store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
+    beside = OmegaConf.create()
     for key, name in chosen.items():
         kind = groups[key].registry
         for needed in _needed(name, presets, kind) if name else ():
             store.store(needed, _section(kind, needed), group=kind)
+            beside = OmegaConf.merge(beside, getattr(registry.config_class(kind, needed), "beside", {}))
     # GROUP@KEY: taken from the folder GROUP, put at KEY.
     sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
-    defaults = [_SCHEMA, *sections, "_self_"]
+    store.store(_BESIDE, beside)
+    defaults = [_SCHEMA, *sections, _BESIDE, "_self_"]
     store.store(_ROOT, {"defaults": defaults})
     base = _hydra([], presets)
     if data:

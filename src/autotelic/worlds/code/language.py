@@ -1,7 +1,7 @@
 """A small language inside Python: what players without a big model write, and what the held-out suite is made of.
 
 Every program is real Python, run by the real sandbox. It has one parameter `x`, variables `y z w`, loop variable `i`,
-constants 0 to 20 and the letters a to h, and one fixed layout, so that a vocabulary of some fifty words and the numbers
+constants 0 to 9 and the letters a to f, and one fixed layout, so that a vocabulary of some fifty words and the numbers
 spells all of it. Four types: int, bool, list (of ints), str. See docs/language.md.
 
 It is small on purpose: a mind that starts from nothing needs thousands of right answers for each operation there is,
@@ -22,7 +22,8 @@ from autotelic.worlds.code import measure, programs
 
 TYPES = ("int", "list", "str", "bool")
 INPUT_TYPES = ("int", "list", "str")  # a bool has too few values to ask anything about
-LETTERS = "abcdefgh"
+_TAKEN = ("int", *INPUT_TYPES)  # by random programs: every other one takes an int
+LETTERS = "abcdef"
 VARIABLES = "yzw"
 MIN_INT, MAX_INT = 0, 9  # of inputs
 MAX_ITEM = 5  # of list items in inputs
@@ -39,6 +40,9 @@ WORDS = (
     "False", *LETTERS,
 )
 # fmt: on
+
+
+_LOOSE, _SUM, _PRODUCT, _ATOM = range(4)  # comparisons and choices, + -, * %, names and calls
 
 
 class Chance(Protocol):
@@ -66,10 +70,18 @@ class _Value:
     low: int = 0
     high: int = 0
     items: tuple[int, int] = (0, 0)
-    atom: bool = False  # needs no parentheses
+    binds: int = _LOOSE  # how tightly its text holds together
 
     def __str__(self) -> str:
-        return self.text if self.atom else f"({self.text})"
+        return self.inside(_ATOM)
+
+    def inside(self, operation: int) -> str:
+        """As the left operand of an operation that binds so tightly."""
+        return self.text if self.binds >= operation else f"({self.text})"
+
+    @property
+    def atom(self) -> bool:
+        return self.binds == _ATOM
 
 
 def depth(program: str) -> int:
@@ -127,7 +139,7 @@ def random_program(
     """A random program of a depth from 1, with the types asked for where that is possible."""
     written = None
     for _ in range(tries):
-        written = _Writer(rng, takes or INPUT_TYPES[int(rng.integers(0, len(INPUT_TYPES)))]).write(depth)
+        written = _Writer(rng, takes or _TAKEN[int(rng.integers(0, len(_TAKEN)))]).write(depth)
         if written is not None and (gives is None or written.gives == gives):
             return written
     if written is None:
@@ -149,7 +161,7 @@ class _Writer:
             "list": _Value("x", "list", 1, MAX_LENGTH, (0, MAX_ITEM)),
             "str": _Value("x", "str", 1, MAX_LENGTH),
         }
-        self.value = replace(bounds[takes], atom=True)
+        self.value = replace(bounds[takes], binds=_ATOM)
 
     def write(self, depth: int) -> Written | None:
         left = depth
@@ -174,7 +186,7 @@ class _Writer:
     def bind(self) -> None:
         name = self.free.pop(0)
         self.lines.append(f"{name} = {self.value.text}")
-        self.value = replace(self.value, text=name, atom=True)
+        self.value = replace(self.value, text=name, binds=_ATOM)
 
     def digit(self, low: int = 0, high: int = 9) -> int:
         return int(self.rng.integers(low, high + 1))
@@ -211,33 +223,32 @@ class _Step(NamedTuple):
     weight: float
 
 
-def _int(text: str, *ends: int, atom: bool = False) -> _Value:
-    return _Value(text, "int", min(ends), max(ends), atom=atom)
+def _int(text: str, *ends: int, binds: int = _ATOM) -> _Value:
+    return _Value(text, "int", min(ends), max(ends), binds=binds)
 
 
 def _add(w: _Writer, v: _Value) -> _Value:
-    c = w.digit(1, 11)
-    sign = w.pick("+-")
-    return _int(f"{v} + {c}", v.low + c, v.high + c) if sign == "+" else _int(f"{v} - {c}", v.low - c, v.high - c)
+    c, sign = w.digit(1, 5), w.pick((1, -1))
+    return _int(f"{v.inside(_SUM)} {'+' if sign > 0 else '-'} {c}", v.low + sign * c, v.high + sign * c, binds=_SUM)
 
 
 def _from(w: _Writer, v: _Value) -> _Value:
-    c = w.digit(0, 20)
-    return _int(f"{c} - {v}", c - v.low, c - v.high)
+    c = w.digit(5, 9)
+    return _int(f"{c} - {v.inside(_PRODUCT)}", c - v.low, c - v.high, binds=_SUM)
 
 
 def _double(w: _Writer, v: _Value) -> _Value:
-    return _int(f"{v} * 2", v.low * 2, v.high * 2)
+    return _int(f"{v.inside(_PRODUCT)} * 2", v.low * 2, v.high * 2, binds=_PRODUCT)
 
 
 def _modulo(w: _Writer, v: _Value) -> _Value | None:
-    c = w.digit(2, 9)
-    return _int(f"{v} % {c}", 0, c - 1) if v.high - v.low >= c else None
+    c = w.digit(2, 5)
+    return _int(f"{v.inside(_PRODUCT)} % {c}", 0, c - 1, binds=_PRODUCT) if v.high - v.low >= c else None
 
 
 def _compare(w: _Writer, v: _Value) -> _Value | None:
     c = w.digit()
-    return _Value(f"{v} {w.pick(('<', '>'))} {c}", "bool") if v.low < c < v.high else None
+    return _Value(f"{v.inside(_SUM)} {w.pick('<>')} {c}", "bool") if v.low < c < v.high else None
 
 
 def _choose_int(w: _Writer, v: _Value) -> _Value | None:
@@ -246,14 +257,20 @@ def _choose_int(w: _Writer, v: _Value) -> _Value | None:
     if not w.free or not v.low < c < v.high:
         return None
     name = w.free.pop(0)
-    w.lines += [f"if {v} {w.pick('<>')} {c}:", f"    {name} = {v} - {a}", "else:", f"    {name} = {v} + {b}"]
-    return _int(name, v.low - a, v.high + b, atom=True)
+    given = v.inside(_SUM)
+    w.lines += [
+        f"if {given} {w.pick('<>')} {c}:",
+        f"    {name} = {given} - {a}",
+        "else:",
+        f"    {name} = {given} + {b}",
+    ]
+    return _int(name, v.low - a, v.high + b)
 
 
 def _truth(w: _Writer, v: _Value) -> _Value:
     a = w.digit()
     b = (a + w.digit(1, 9)) % 10
-    return _int(f"{a} if {v} else {b}", a, b)
+    return _int(f"{a} if {v.text} else {b}", a, b, binds=_LOOSE)
 
 
 def _invert(w: _Writer, v: _Value) -> _Value:
@@ -261,51 +278,51 @@ def _invert(w: _Writer, v: _Value) -> _Value:
 
 
 def _reverse(w: _Writer, v: _Value) -> _Value:
-    return replace(v, text=f"{v}[::-1]", atom=True)
+    return replace(v, text=f"{v}[::-1]", binds=_ATOM)
 
 
 def _slice(w: _Writer, v: _Value) -> _Value | None:
     if v.high < 2:
         return None
-    c = w.digit(1, 3)
+    c = w.digit(1, 2)
     if w.rng.random() < 0.5:
-        return replace(v, text=f"{v}[:{c}]", low=min(v.low, c), high=min(v.high, c), atom=True)
-    return replace(v, text=f"{v}[{c}:]", low=max(0, v.low - c), high=v.high - c, atom=True)
+        return replace(v, text=f"{v}[:{c}]", low=min(v.low, c), high=min(v.high, c), binds=_ATOM)
+    return replace(v, text=f"{v}[{c}:]", low=max(0, v.low - c), high=v.high - c, binds=_ATOM)
 
 
 def _extend(w: _Writer, v: _Value) -> _Value:
     c = f"[{w.digit()}]" if v.type == "list" else w.letter()
-    text = f"{v} + {c}" if w.rng.random() < 0.5 else f"{c} + {v}"
+    text = f"{v.inside(_SUM)} + {c}" if w.rng.random() < 0.5 else f"{c} + {v.inside(_PRODUCT)}"
     items = (min(0, v.items[0]), max(9, v.items[1])) if v.type == "list" else v.items
-    return replace(v, text=text, low=v.low + 1, high=v.high + 1, items=items, atom=False)
+    return replace(v, text=text, low=v.low + 1, high=v.high + 1, items=items, binds=_SUM)
 
 
 def _repeat(w: _Writer, v: _Value) -> _Value:
-    return replace(v, text=f"{v} * 2", low=2 * v.low, high=2 * v.high, atom=False)
+    return replace(v, text=f"{v.inside(_PRODUCT)} * 2", low=2 * v.low, high=2 * v.high, binds=_PRODUCT)
 
 
 def _sort(w: _Writer, v: _Value) -> _Value:
-    return replace(v, text=f"sorted({v.text})", atom=True)
+    return replace(v, text=f"sorted({v.text})", binds=_ATOM)
 
 
 def _length(w: _Writer, v: _Value) -> _Value | None:
-    return _int(f"len({v.text})", v.low, v.high, atom=True) if v.low < v.high else None
+    return _int(f"len({v.text})", v.low, v.high) if v.low < v.high else None
 
 
 def _sum(w: _Writer, v: _Value) -> _Value:
     low, high = v.items
-    return _int(f"sum({v.text})", min(0, low * v.high), max(0, high * v.high), atom=True)
+    return _int(f"sum({v.text})", min(0, low * v.high), max(0, high * v.high))
 
 
 def _extreme(w: _Writer, v: _Value) -> _Value | None:
-    return _int(f"{w.pick(('max', 'min'))}({v.text})", *v.items, atom=True) if v.low > 0 else None
+    return _int(f"{w.pick(('max', 'min'))}({v.text})", *v.items) if v.low > 0 else None
 
 
 def _item(w: _Writer, v: _Value) -> _Value | None:
     if v.low < 1:
         return None
     text = f"{v}[{w.pick(('0', '-1'))}]"
-    return _int(text, *v.items, atom=True) if v.type == "list" else replace(v, text=text, low=1, high=1, atom=True)
+    return _int(text, *v.items) if v.type == "list" else replace(v, text=text, low=1, high=1, binds=_ATOM)
 
 
 def _contains(w: _Writer, v: _Value) -> _Value:
@@ -314,7 +331,7 @@ def _contains(w: _Writer, v: _Value) -> _Value:
 
 def _mapped(w: _Writer, v: _Value) -> _Value:
     c = w.digit(1, 5)
-    return replace(v, text=f"[i + {c} for i in {v}]", items=(v.items[0] + c, v.items[1] + c), atom=True)
+    return replace(v, text=f"[i + {c} for i in {v}]", items=(v.items[0] + c, v.items[1] + c), binds=_ATOM)
 
 
 def _loop(w: _Writer, v: _Value) -> _Value | None:
@@ -324,39 +341,39 @@ def _loop(w: _Writer, v: _Value) -> _Value | None:
     start = w.digit(0, 5)
     name = w.free.pop(0)
     w.lines += [f"{name} = {start}", f"for i in {v}:", f"    {name} = {name} + i"]
-    return _int(name, start, start + min(0, v.items[0] * v.high), start + max(0, v.items[1] * v.high), atom=True)
+    return _int(name, start, start + min(0, v.items[0] * v.high), start + max(0, v.items[1] * v.high))
 
 
 _STEPS: dict[str, list[_Step]] = {
     "int": [
-        _Step(_add, 1, 3),
-        _Step(_from, 1, 1.5),
-        _Step(_double, 1, 1),
-        _Step(_modulo, 1, 1),
-        _Step(_compare, 1, 0.6),
-        _Step(_choose_int, 2, 1),
+        _Step(_add, 1, 8),
+        _Step(_from, 1, 0.4),
+        _Step(_double, 1, 0.4),
+        _Step(_modulo, 1, 0.4),
+        _Step(_compare, 1, 0.3),
+        _Step(_choose_int, 2, 0.6),
     ],
     "bool": [_Step(_truth, 1, 3), _Step(_invert, 1, 1)],
     "list": [
-        _Step(_reverse, 1, 1),
-        _Step(_slice, 1, 2),
-        _Step(_extend, 1, 1.5),
-        _Step(_sort, 1, 1),
-        _Step(_length, 1, 0.7),
-        _Step(_sum, 1, 1),
+        _Step(_reverse, 1, 0.5),
+        _Step(_slice, 1, 1),
+        _Step(_extend, 1, 0.5),
+        _Step(_sort, 1, 0.3),
+        _Step(_length, 1, 2),
+        _Step(_sum, 1, 0.5),
         _Step(_extreme, 1, 1),
-        _Step(_item, 1, 1),
-        _Step(_contains, 1, 0.3),
+        _Step(_item, 1, 3),
+        _Step(_contains, 1, 0.2),
         _Step(_mapped, 2, 1.5),
-        _Step(_loop, 2, 0.7),
+        _Step(_loop, 2, 0.3),
     ],
     "str": [
         _Step(_reverse, 1, 1),
-        _Step(_slice, 1, 2),
-        _Step(_extend, 1, 1.5),
-        _Step(_repeat, 1, 0.5),
+        _Step(_slice, 1, 1.5),
+        _Step(_extend, 1, 3),
+        _Step(_repeat, 1, 0.3),
         _Step(_item, 1, 0.5),
-        _Step(_length, 1, 0.5),
-        _Step(_contains, 1, 0.3),
+        _Step(_length, 1, 1),
+        _Step(_contains, 1, 0.2),
     ],
 }

@@ -27,7 +27,7 @@ nondeterministic means that the task itself no longer gives its own answer.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -49,6 +49,9 @@ from autotelic.worlds.code.sandbox import Job, Outcome, Sandbox, SandboxConfig, 
 IDENTITY = "def f(a):\n    return a"
 GREETING = "Hello world"
 _SHARING = 64  # calls after which a process is shared no further
+
+
+_Pair = tuple[str, str]  # the id of a task, and an answer
 
 
 @dataclass
@@ -202,7 +205,7 @@ class CodeWorld(World):
         return _confirmed(exam.examine(task, answer.text, self.sandbox, self._judging_server(task, seed, 1)))
 
     def _judge_batch(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
-        attempts: dict[tuple[str, str], Attempt | Grade] = {}
+        attempts: dict[_Pair, Attempt | Grade] = {}
         tasks: dict[str, Task] = {}
         for task, answer in pairs:
             tasks.setdefault(task.id, task)
@@ -213,13 +216,48 @@ class CodeWorld(World):
         runs = {key: self._attempt_job(tasks[key[0]], attempt, seed, 0) for key, attempt in attempts.items()}
         batch.run([*golds.values(), *runs.values()])
         faults = {identity: self._fault(tasks[identity], batch[job]) for identity, job in golds.items()}
-        grades: dict[tuple[str, str], Grade] = {}
+        grades: dict[_Pair, Grade] = {}
         for key, attempt in attempts.items():
             fault = faults[key[0]]
             grades[key] = fault or self._grade(tasks[key[0]], attempt, batch[runs[key]])
         self._confirm(batch, tasks, attempts, grades, seed)
         verdicts = {key: self._verdict(grade, seed) for key, grade in grades.items()}
+        if self.hindsight:
+            for key, task in self._achieved(tasks, attempts, grades, lambda key: batch[runs[key]]).items():
+                verdicts[key] = replace(verdicts[key], achieved=task)
         return [verdicts[task.id, answer.text] for task, answer in pairs]
+
+    def _achieved(
+        self,
+        tasks: Mapping[str, Task],
+        attempts: Mapping[_Pair, Attempt | Grade],
+        grades: Mapping[_Pair, Grade],
+        outcomes: Callable[[_Pair], Sequence[Outcome]],
+    ) -> dict[_Pair, Task]:
+        """What wrong answers are right for, one a task. Programs that cannot give another result only: for them one run
+        is proof."""
+        found: dict[str, tuple[_Pair, Task]] = {}
+        for key, attempt in attempts.items():
+            task = tasks[key[0]]
+            if task.id in found or grades[key].outcome != "wrong" or not isinstance(attempt, Attempt):
+                continue
+            if attempt.program is None or not is_pure(attempt.program):
+                continue
+            ran = outcomes(key)
+            if not all(outcome.ok for outcome in ran):
+                continue
+            kind = self.kinds[task.kind]
+            try:
+                achieved = kind.hindsight(task, attempt, ran)
+                if achieved is None:
+                    continue
+                draft, outputs = achieved
+                other = self.make_task(task.kind, kind.spec(draft, outputs), _draft_key(draft), {})
+            except RefusedError:
+                continue
+            if not self.config.heldout or isinstance(self._unless_heldout(other), Task):
+                found[task.id] = key, other
+        return dict(found.values())
 
     def _read(self, task: Task, answer: Answer) -> Attempt | Grade:
         if task.world != self.name or task.kind not in self.kinds:
@@ -271,8 +309,8 @@ class CodeWorld(World):
         self,
         batch: _Batch,
         tasks: Mapping[str, Task],
-        attempts: Mapping[tuple[str, str], Attempt | Grade],
-        grades: dict[tuple[str, str], Grade],
+        attempts: Mapping[_Pair, Attempt | Grade],
+        grades: dict[_Pair, Grade],
         seed: int,
     ) -> None:
         """What was right by running is run once more under another hash seed: luck is not an answer."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autotelic.worlds.base import Task
 from autotelic.worlds.code import brief
 from autotelic.worlds.code.kinds import base
-from autotelic.worlds.code.kinds.base import Attempt, Grade
+from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade
 from autotelic.worlds.code.sandbox import Outcome
 
 
@@ -36,3 +36,8 @@ class Abduction(base.SingleKind):
         if not outcome.ok:
             return Grade(base.outcome_class(outcome), detail=f"{outcome.detail} {outcome.message}".strip())
         return Grade("correct", 1.0) if outcome.encoded == task.spec["output"] else Grade("wrong")
+
+    def hindsight(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> tuple[Draft, list[str]] | None:
+        """The output that the input does give."""
+        program = base.read_program(task.spec["program"], self.config.rules)
+        return Draft(program, attempt.inputs), [outcome.encoded or "" for outcome in outcomes]

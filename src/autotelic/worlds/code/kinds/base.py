@@ -120,6 +120,11 @@ class CodeKind(Kind):
         """The inputs and outputs that the task's own program must still agree with whenever the task is used."""
         return (spec["input"],), (spec["output"],)
 
+    def hindsight(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> tuple[Draft, list[str]] | None:
+        """What a wrong answer is right for: the draft of another task, and its outputs. None where an answer is no part
+        of a task, as a value that a program never gave."""
+        return None
+
     def withheld(self, spec: Mapping[str, Any]) -> str:
         """What a proposal may not share with a held-out task: here the program together with its inputs."""
         return spec["key"]

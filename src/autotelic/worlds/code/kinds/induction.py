@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotelic.worlds.base import Proposal, Request, Task, content_address
-from autotelic.worlds.code import brief, literals
+from autotelic.worlds.code import brief, language, literals
 from autotelic.worlds.code.kinds import base
 from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError
 from autotelic.worlds.code.programs import canonical_form
-from autotelic.worlds.code.sandbox import Outcome
+from autotelic.worlds.code.sandbox import Outcome, values
 
 # What a failed pair says of the program, the most telling first. The last two are no evidence.
 _SEVERITY = ("forged", "escape", "syntax", "exception", "unsupported", "crash", "size", "wrong", "limit", "lost")
@@ -115,29 +115,39 @@ class Induction(base.CodeKind):
 
     def attempt(self, task: Task, text: str) -> Attempt:
         program = base.read_program(base.read_answer(text).rstrip("\n"), self.config.rules)
-        return Attempt(program.source, tuple(task.spec["inputs"][task.spec["shown"] :]))
+        return Attempt(program.source, tuple(task.spec["inputs"]))
 
     def grade(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> Grade:
         wanted = task.spec["outputs"][task.spec["shown"] :]
         found = [
             ("correct" if outcome.encoded == output else "wrong") if outcome.ok else base.outcome_class(outcome)
-            for outcome, output in zip(outcomes, wanted, strict=True)
+            for outcome, output in zip(outcomes[task.spec["shown"] :], wanted, strict=True)
         ]
         passed = found.count("correct")
         if passed == len(wanted):
             return Grade("correct", 1.0)
         worst = min((kind for kind in found if kind != "correct"), key=_SEVERITY.index)
-        outcome = outcomes[found.index(worst)]
+        outcome = outcomes[task.spec["shown"] + found.index(worst)]
         detail = f"{outcome.detail} {outcome.message}".strip()
         score = passed / len(wanted) if self.config.partial_credit else 0.0
         return Grade(worst, score, detail or f"{passed} of {len(wanted)} hidden pairs")
+
+    def hindsight(self, task: Task, attempt: Attempt, outcomes: Sequence[Outcome]) -> tuple[Draft, list[str]] | None:
+        """The pairs that the program does give, unless they are constant or the inputs themselves."""
+        outputs = [outcome.encoded or "" for outcome in outcomes]
+        arguments = [values.encode(base.arguments_of(given)[0]) for given in attempt.inputs]
+        if len(set(outputs[task.spec["shown"] :])) == 1 or outputs == arguments:
+            return None
+        return Draft(base.read_program(attempt.program or "", self.config.rules), attempt.inputs), outputs
 
     def gold(self, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(spec["inputs"]), tuple(spec["outputs"])
 
     def withheld(self, spec: Mapping[str, Any]) -> str:
-        """The program alone, for it is the answer, whatever the inputs."""
-        return content_address(canonical_form(spec["program"]))
+        """The program alone, for it is the answer, whatever the inputs. But there are so few of depth 1 that hardly one
+        would be left to practise: they are withheld with their inputs."""
+        program = spec["program"]
+        return spec["key"] if language.depth(program) == 1 else content_address(canonical_form(program))
 
 
 def _reference(number: int, task: Task) -> str:

@@ -1,0 +1,27 @@
+"""Small networks on several cores: whole pieces of work side by side, where one operation is too small to be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+import torch
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+
+
+def side_by_side(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
+    """What `work` makes of each part, in the order of the parts: as many at a time as torch has threads, one a part."""
+    parts, threads = list(parts), torch.get_num_threads()
+    if threads == 1 or len(parts) == 1:
+        return [work(part) for part in parts]
+    return list(_pool(threads).map(work, parts))
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    # The number of torch's threads is kept for each thread that asks for work.
+    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
