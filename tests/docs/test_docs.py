@@ -31,6 +31,7 @@ SMALL = {
     "checkpoint.keep": "0",
 }
 SMALL_CODE = {"world.heldout": "false", "world.sandbox.servers": "2"}
+SMALL_TINY = {"width": "16", "heads": "2", "layers": "1", "max_tokens": "24", "base_steps": "3"}
 BOUNDS = {"play": 2, "resume": 3}
 
 
@@ -89,6 +90,10 @@ def smaller(words: list[str]) -> list[str]:
     if verb == "play":
         foreign = any(word.startswith("world=") and word != "world=code" for word in rest)
         small = SMALL if foreign else SMALL | SMALL_CODE
+        tiny = [role for role in ("player", "proposer", "solver") if f"{role}=tiny" in rest]
+        small = small | {f"{role}.{key}": value for role in tiny for key, value in SMALL_TINY.items()}
+        if tiny:  # which asks for more proposals than such a batch has
+            small = small | {"loop.proposals": SMALL["loop.batch"]}
         rest += [f"{key}={value}" for key, value in small.items() if key not in keys]
         if "steps" not in keys and "--config" not in keys:
             rest.append("steps=2")

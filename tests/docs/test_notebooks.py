@@ -1,0 +1,70 @@
+"""Notebooks run from top to bottom, and are kept without what they once showed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+# Code cells in order, in one namespace, as a kernel runs them; pictures are drawn and not shown.
+DRIVER = """
+import json, sys
+names = {"__name__": "__main__"}
+for number, cell in enumerate(json.load(open(sys.argv[1], encoding="utf-8"))["cells"]):
+    if cell["cell_type"] == "code":
+        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
+"""
+
+
+def run(notebook: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", DRIVER, str(notebook)],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_a_notebook_runs(notebook, tmp_path):
+    pytest.importorskip("torch")
+    ran = run(notebook, tmp_path)
+    assert ran.returncode == 0, ran.stdout[-1500:] + ran.stderr[-1500:]
+    assert (tmp_path / "runs").is_dir()
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_a_notebook_is_kept_without_outputs(notebook):
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count") is not None] == []
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
+def test_links_of_a_notebook_lead_somewhere(notebook):
+    cells = json.loads(notebook.read_text("utf-8"))["cells"]
+    said = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    for target in re.findall(r"\]\(([^)#]+)\)", said):
+        assert target.startswith("https://") or (notebook.parent / target).exists(), target
+
+
+def test_a_notebook_whose_cell_fails_is_caught(tmp_path):
+    cells = [{"cell_type": "code", "source": ["a = 1\n", "b = 2"]}, {"cell_type": "code", "source": ["assert a == b"]}]
+    (tmp_path / "bad.ipynb").write_text(json.dumps({"cells": cells}))
+    ran = run(tmp_path / "bad.ipynb", tmp_path)
+    assert ran.returncode != 0
+    assert "cell 1" in ran.stderr
