@@ -54,6 +54,19 @@ class OneEach(TinyMind):
         return super().sample(prompts, 1, rng, **how)
 
 
+class Nameless(TinyMind):
+    name = ""
+
+
+class ConfigOfItsOwn(TinyMind):
+    Config = dict  # pyright: ignore[reportAssignmentType]
+
+
+class GreedyTwice(TinyMind):
+    def sample(self, prompts, n, rng, *, greedy=False, **how):
+        return super().sample(prompts, 2 if greedy else n, rng, greedy=greedy, **how)
+
+
 class NoChance(TinyMind):
     def sample(self, prompts, n, rng, **how):
         return super().sample(prompts, n, np.random.default_rng(0), **how)
@@ -93,6 +106,12 @@ class WithoutLogProbs(TinyMind):
         return replace(super()._generation(*parts), log_probs=np.zeros(0, np.float32))
 
 
+class Impossible(TinyMind):
+    def _generation(self, *parts):
+        said = super()._generation(*parts)
+        return replace(said, log_probs=np.full_like(said.log_probs, -np.inf))
+
+
 class Probabilities(TinyMind):
     def _generation(self, *parts):
         said = super()._generation(*parts)
@@ -102,6 +121,18 @@ class Probabilities(TinyMind):
 class WithoutPrompt(TinyMind):
     def _generation(self, *parts):
         return replace(super()._generation(*parts), prompt=np.zeros(0, np.int32))
+
+
+class Column(TinyMind):
+    def _generation(self, *parts):
+        said = super()._generation(*parts)
+        return replace(said, prompt=said.prompt[:, None])
+
+
+class Fractions(TinyMind):
+    def _generation(self, *parts):
+        said = super()._generation(*parts)
+        return replace(said, tokens=said.tokens.astype(np.float32))
 
 
 class Unbounded(TinyMind):
@@ -132,6 +163,18 @@ class MaskOfOnes(TinyMind):
     def score(self, generations):
         scores = super().score(generations)
         return replace(scores, mask=torch.ones_like(scores.mask))
+
+
+class WiderTable(TinyMind):
+    def score(self, generations):
+        scores = super().score(generations)
+        return replace(scores, log_probs=torch.nn.functional.pad(scores.log_probs, (0, 1)))
+
+
+class EntropyOfNothing(TinyMind):
+    def score(self, generations):
+        scores = super().score(generations)
+        return replace(scores, entropy=scores.entropy / 0)
 
 
 class NegativeEntropy(TinyMind):
@@ -179,6 +222,11 @@ class LosesAPiece(TinyMind):
 class EveryPieceTwice(TinyMind):
     def pieces(self, generations):
         return [piece for piece in super().pieces(generations) for _ in range(2)]
+
+
+class PieceOfNothing(TinyMind):
+    def pieces(self, generations):
+        return list(super().pieces(generations)) or [[0]]
 
 
 class EmptyPiece(TinyMind):
@@ -238,6 +286,9 @@ class TakesNothingBack(TinyMind):
 
 BROKEN = {
     OneEach: "n generations a prompt",
+    Nameless: "a mind has a name",
+    ConfigOfItsOwn: "is a MindConfig",
+    GreedyTwice: "one generation a prompt",
     NoChance: "draws from the generator it is given",
     ChanceOfItsOwn: "equal seeds give equal generations",
     NeverGreedy: "greedy sampling leaves nothing to chance",
@@ -245,13 +296,18 @@ BROKEN = {
     SampleBySample: "generations come prompt by prompt",
     HalfACharacter: "can be written to a file",
     WithoutLogProbs: "one log-probability a token",
+    Impossible: "a finite log-probability",
     Probabilities: "not above 0",
+    Column: "prompt is a row of token ids",
+    Fractions: "tokens are whole numbers",
     WithoutPrompt: "prompt is never empty",
     Unbounded: "the max_tokens it is given",
     Longer: "longer than max_tokens",
     OtherTemperature: "score gives other log-probabilities than sampling did",
     OneTokenLate: "score gives other log-probabilities than sampling did",
     MaskOfOnes: "the mask of score",
+    WiderTable: "log_probs of score is",
+    EntropyOfNothing: "entropy is finite",
     NegativeEntropy: "entropy is not below 0",
     OtherWidth: "hidden of score",
     EntropyOfTheBatch: "entropy of score depends on what else is in the batch",
@@ -260,6 +316,7 @@ BROKEN = {
     Downhill: "points to where the generations are likelier",
     LosesAPiece: "every position exactly once",
     EveryPieceTwice: "every position exactly once",
+    PieceOfNothing: "no generations, no pieces",
     EmptyPiece: "no piece is empty",
     NoParameters: "has parameters",
     NewParameters: "the same objects each time",
