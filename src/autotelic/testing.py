@@ -119,6 +119,7 @@ def check_mind(mind: Mind, prompts: Sequence[str], tolerance: float = 1e-3) -> N
         _check_tokens(mind, prompts, said)
         _check_scores(mind, said, tolerance)
         _check_pieces(mind, said)
+        _check_answering(mind, prompts, said)
         _check_learning(mind, said, tolerance)
 
 
@@ -219,6 +220,16 @@ def _check_pieces(mind: Mind, said: Sequence[Generation]) -> None:
         f"pieces hold every position exactly once: {pieces} for {len(said)} generations"
     )
     assert list(mind.pieces([])) == [], "no generations, no pieces"
+
+
+def _check_answering(mind: Mind, prompts: Sequence[str], said: Sequence[Generation]) -> None:
+    try:
+        moved = mind.answering(prompts[-1], said[0])
+    except UserError:
+        return  # not every mind is for hindsight
+    assert np.array_equal(moved.prompt, said[-1].prompt), "answering gives a generation the tokens of another prompt"
+    assert np.array_equal(moved.tokens, said[0].tokens), "answering leaves what was written as it was"
+    mind.score([moved])
 
 
 def _check_learning(mind: Mind, said: Sequence[Generation], tolerance: float) -> None:

@@ -208,6 +208,12 @@ class GradientElsewhere(TinyMind):
         return replace(scores, log_probs=scores.log_probs.detach() + other)
 
 
+class EndlessGradient(TinyMind):
+    def score(self, generations):
+        scores = super().score(generations)
+        return replace(scores, log_probs=scores.log_probs + (0 * scores.log_probs).sqrt())
+
+
 class Downhill(TinyMind):
     def score(self, generations):
         scores = super().score(generations)
@@ -232,6 +238,17 @@ class PieceOfNothing(TinyMind):
 class EmptyPiece(TinyMind):
     def pieces(self, generations):
         return [*super().pieces(generations), []]
+
+
+class StaysWhereItWas(TinyMind):
+    def answering(self, prompt, generation):
+        return generation
+
+
+class SaysSomethingElse(TinyMind):
+    def answering(self, prompt, generation):
+        moved = super().answering(prompt, generation)
+        return replace(moved, tokens=moved.tokens + 1)
 
 
 class NoParameters(TinyMind):
@@ -313,11 +330,14 @@ BROKEN = {
     EntropyOfTheBatch: "entropy of score depends on what else is in the batch",
     Detached: "have a gradient",
     GradientElsewhere: "reaches the parameters",
+    EndlessGradient: "is finite",
     Downhill: "points to where the generations are likelier",
     LosesAPiece: "every position exactly once",
     EveryPieceTwice: "every position exactly once",
     PieceOfNothing: "no generations, no pieces",
     EmptyPiece: "no piece is empty",
+    StaysWhereItWas: "the tokens of another prompt",
+    SaysSomethingElse: "leaves what was written",
     NoParameters: "has parameters",
     NewParameters: "the same objects each time",
     FrozenParameters: "want a gradient",

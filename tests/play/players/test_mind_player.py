@@ -189,6 +189,12 @@ def test_a_frozen_mind_learns_nothing_and_keeps_nothing(world):
         pass
 
 
+def test_a_frozen_mind_has_no_use_for_hindsight(world, tasks):
+    player, _ = player_with(world, Recorder)
+    (said,) = player.attempt(tasks[:1], 1, rng())
+    assert player.relabel(said, tasks[1]) is None
+
+
 def test_a_state_for_a_mind_that_keeps_none_is_refused(world):
     with pytest.raises(ValueError, match="keeps no state"):
         player_with(world, Recorder)[0].load_state({"mind": {}})
@@ -228,6 +234,25 @@ def test_samples_are_learned_from_by_role_and_kind_and_compared_within_their_tas
     assert [row.reward for row in seen] == [reward for _, reward in lessons]
     assert [row.baseline for row in seen] == [f"{sample.role}/{sample.kind}" for sample, _ in lessons]
     assert [row.group for row in seen] == [sample.task or "" for sample, _ in lessons]
+
+
+def test_an_answer_is_relabelled_as_one_to_another_task(tiny, world, tasks):
+    player, (one, other) = tiny(), tasks[:2]
+    (said,) = player.attempt([one], 1, rng())
+    moved = player.relabel(said, other)
+    generation, before = moved.trace["generation"], said.trace["generation"]
+    assert (moved.task, moved.hindsight, said.hindsight) == (other.id, True, False)
+    assert generation.tokens.tolist() == before.tokens.tolist()
+    prompt = world.kinds[other.kind].brief_solve_prompt(other)
+    assert generation.prompt.tolist() == player.mind.vocabulary.encode(prompt)
+
+
+def test_hindsight_is_told_to_the_learner(tiny, tasks, monkeypatch):
+    player, seen = tiny(), []
+    monkeypatch.setattr(player.learner, "learn", lambda rows: seen.extend(rows) or {})
+    (said,) = player.attempt(tasks[:1], 1, rng())
+    player.learn([(said, 0.0), (player.relabel(said, tasks[1]), 1.0)])
+    assert [row.hindsight for row in seen] == [False, True]
 
 
 def test_learning_changes_the_mind(tiny, tasks):
