@@ -50,7 +50,9 @@ class Sums(World):
         self.suite = [self.task(n, n) for n in range(20)]
 
     def load_suite(self, path):
-        return [self.task(int(line), 1) for line in open(path).read().split()]
+        if not str(path).endswith(".txt"):
+            return super().load_suite(path)
+        return [self.task(int(number), 1) for number in open(path).read().split()]
 
     def task(self, a, b):
         return Task(content_address("sums", a, b), "sums", "add", {"a": a, "b": b}, {"depth": 1.0})
