@@ -173,9 +173,9 @@ def test_memory_forgets_the_oldest():
         learner.learn(graded(mind, echo, n=32, seed=step))
         newest = learner.memory["solve/echo"]
         assert len(newest) <= 3
-    before = newest
+    before = [each.log_probs.tolist() for each in newest]
     learner.learn(graded(mind, echo, n=32, seed=9))
-    assert learner.memory["solve/echo"] != before
+    assert [each.log_probs.tolist() for each in learner.memory["solve/echo"]] != before
 
 
 def test_replay_makes_remembered_answers_likelier():
@@ -190,6 +190,71 @@ def test_replay_makes_remembered_answers_likelier():
     learner.learn([dataclasses.replace(each, reward=0.0) for each in said])
     with torch.no_grad():
         assert mind.score(known).log_probs.sum() > before
+
+
+def test_what_is_right_in_hindsight_is_remembered_and_not_compared():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    samples = graded(mind, lambda prompt, text: 0.0)
+    moved = mind.answering(PROMPTS[1], samples[0].generation)
+    figures = learner.learn([*samples, Graded(moved, 1.0, "solve/echo", "elsewhere", hindsight=True)])
+    assert [each.prompt.tolist() for each in learner.memory["solve/echo"]] == [mind.encode(PROMPTS[1]).tolist()]
+    assert learner.memory["solve/echo"][0].tokens.tolist() == samples[0].generation.tokens.tolist()
+    assert figures["solve/echo/groups"] == len(PROMPTS)
+
+
+def recalled(shares: dict[str, int], **changes) -> dict[str, int]:
+    """How many texts of each role and kind one update of a learner with such a memory sees."""
+    mind = mind_of()
+    learner = Learner(config_of(replay=1, replay_size=120, **changes), mind)
+    (said,) = mind.sample(PROMPTS[:1], 1, np.random.default_rng(0))
+    learner.memory = {name: [dataclasses.replace(said, text=name)] * many for name, many in shares.items()}
+    seen = learner._recalled(np.random.default_rng(1))
+    return {name: sum(each.text == name for each in seen) for name in shares}
+
+
+def test_replay_sees_as_many_answers_of_each_kind_and_a_share_of_proposals():
+    known = {"propose/one": 5, "propose/two": 70, "solve/one": 3, "solve/two": 90}
+    assert recalled(known, replay_proposals=0.25) == {
+        "propose/one": 15,
+        "propose/two": 15,
+        "solve/one": 45,
+        "solve/two": 45,
+    }
+
+
+def test_replay_of_a_player_with_one_role_is_all_of_that_role():
+    assert recalled({"solve/one": 3, "solve/two": 9}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
+
+
+def test_anchored_proposals_are_remembered_as_often_as_the_base_would_write_them():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1, anchored=True), mind)
+    said = mind.sample(PROMPTS[:1], 4000, np.random.default_rng(0))
+    # As if every other one had been sampled where it is four times as likely as under the base.
+    more = [math.log(4.0) if at % 2 else 0.0 for at in range(len(said))]
+    said = [
+        dataclasses.replace(each, log_probs=each.log_probs + extra / len(each.tokens), text=f"{extra > 0}")
+        for each, extra in zip(said, more, strict=True)
+    ]
+    kept = [each.text for each in learner._anchored(said, np.random.default_rng(1))]
+    assert kept.count("False") == 2000
+    assert kept.count("True") == pytest.approx(0.4 * 2000, abs=100)  # 1/4 of the mean of 1 and 1/4
+
+
+def test_answers_are_not_anchored():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1, anchored=True), mind)
+    samples = graded(mind, echo, n=16)
+    learner.learn(samples)
+    better = {each.generation.text[:1] + each.group for each in samples if each.reward}
+    assert {each.text[:1] for each in learner.memory["solve/echo"]} == {text[:1] for text in better}
+
+
+def test_weights_that_are_not_finite_after_an_update_are_one_line():
+    mind = mind_of()
+    with pytest.raises(UserError, match=r"weights are not finite .* player\.learner\.lr"):
+        Learner(config_of(lr=math.inf), mind).learn(graded(mind, echo))
 
 
 def test_averaged_weights_are_lent_and_given_back():

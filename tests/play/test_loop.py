@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +258,51 @@ def test_all_attempts_that_measured_difficulty_are_learned_from(make_loop):
     roles = [sample.role for sample, _ in player.taught[0]]
     assert roles.count("propose") == 6
     assert roles.count("solve") == 24
+
+
+def test_kinds_named_are_attempted_as_often_as_said(make_loop):
+    loop = make_loop(Script(), attempts=4, attempts_at={"more": 7})
+    loop.run_step()
+    loop.run_step()
+    taught = [sample.kind for sample, _ in loop.solver.taught[-1] if sample.role == "solve"]
+    assert (taught.count("sum"), taught.count("more")) == (3 * 4, 3 * 7)
+    assert {entry.attempts for entry in loop.archive.tasks("more") if entry.step == 1} == {7}
+
+
+class HindsightWorld(SumWorld):
+    """A wrong sum is right for a task with another second number."""
+
+    def _judge(self, task: Task, answer: Answer, seed: int) -> Verdict:
+        verdict = super()._judge(task, answer, seed)
+        if not self.hindsight or verdict.outcome != "wrong":
+            return verdict
+        a = int(str(task.spec["a"]))
+        return replace(verdict, achieved=make_task(a, int(answer.text) - a, task.kind))
+
+
+class Relabeller(Script):
+    def relabel(self, sample: Sample, task: Task) -> Sample | None:
+        return replace(sample, task=task.id, hindsight=True)
+
+
+def test_wrong_answers_are_learned_from_as_right_ones_to_what_they_solve(make_loop):
+    loop = make_loop(Relabeller(error=3), world=HindsightWorld(), hindsight=True)
+    loop.run_step()
+    loop.run_step()
+    moved = [(sample, reward) for sample, reward in loop.solver.taught[-1] if sample.hindsight]
+    assert moved
+    assert len({(sample.task, sample.text) for sample, _ in moved}) == len(moved)
+    assert {reward for _, reward in moved} == {1.0}
+    said = {sample.task for sample, _ in loop.solver.taught[-1] if not sample.hindsight}
+    assert not {sample.task for sample, _ in moved} & said
+
+
+@pytest.mark.parametrize(("player", "asked"), [(Relabeller, False), (Script, True)], ids=["not asked for", "cannot"])
+def test_without_hindsight_only_what_was_said_is_learned_from(make_loop, player, asked):
+    loop = make_loop(player(error=3), world=HindsightWorld(), hindsight=asked)
+    loop.run_step()
+    loop.run_step()
+    assert not any(sample.hindsight for sample, _ in loop.solver.taught[-1])
 
 
 def test_a_known_task_proposed_again_is_a_duplicate(make_loop):

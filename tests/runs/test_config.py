@@ -1,6 +1,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -46,6 +46,12 @@ class Generic:
         model: str = ""
 
 
+class Busy:
+    @dataclass
+    class Config:
+        beside: ClassVar[dict[str, Any]] = {"loop": {"batch": 300}}
+
+
 @dataclass
 class LoopConfig:
     batch: int = 8
@@ -72,8 +78,8 @@ GROUPS = {
 @pytest.fixture(autouse=True)
 def built_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.BUILT_IN, "worlds", {"code": f"{__name__}:Code", "arm": f"{__name__}:Arm"})
-    monkeypatch.setitem(registry.BUILT_IN, "players", {"generic": f"{__name__}:Generic"})
-    classes = {"Code": Code, "Arm": Arm, "Generic": Generic}
+    monkeypatch.setitem(registry.BUILT_IN, "players", {"generic": f"{__name__}:Generic", "busy": f"{__name__}:Busy"})
+    classes = {"Code": Code, "Arm": Arm, "Generic": Generic, "Busy": Busy}
     monkeypatch.setattr(registry, "get", lambda group, name: classes[registry.BUILT_IN[group][name].split(":")[1]])
 
 
@@ -86,6 +92,23 @@ def complaint(*overrides: str, **options: Any) -> str:
         ask(*overrides, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_class_brings_defaults_of_other_sections_with_it():
+    assert ask("player=busy").loop.batch == 300
+    assert ask("player=generic").loop.batch == 8
+
+
+def test_what_the_user_says_wins_over_what_a_class_brings(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("loop: {batch: 5}", encoding="utf-8")
+    assert ask("player=busy", file=file).loop.batch == 5
+    assert ask("player=busy", "loop.batch=4", file=file).loop.batch == 4
+
+
+def test_a_saved_configuration_keeps_its_values_whatever_a_class_brings():
+    saved = plain(ask("player=busy", "loop.batch=4"))
+    assert restore(Schema, GROUPS, saved, "config.yaml").loop.batch == 4
 
 
 def test_defaults_are_typed():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -92,6 +92,10 @@ class Mind(ABC):
 
     # What a learner needs; see `FrozenMind` for minds without
 
+    @abstractmethod
+    def encode(self, prompt: str) -> np.ndarray:
+        """The tokens that a prompt is asked with: `Generation.prompt`."""
+
     @property
     @abstractmethod
     def width(self) -> int:
@@ -108,7 +112,7 @@ class Mind(ABC):
     def answering(self, prompt: str, generation: Generation) -> Generation:
         """What was written, as an answer to another prompt. It was not sampled there: nothing is known of its
         log-probabilities."""
-        raise UserError(f"loop.hindsight is not for the mind {self.name}")
+        return replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
 
     @abstractmethod
     def score(self, generations: Sequence[Generation]) -> Scores:
@@ -141,6 +145,9 @@ class FrozenMind(Mind):
 
     @property
     def width(self) -> int:
+        raise self._frozen()
+
+    def encode(self, prompt: str) -> np.ndarray:
         raise self._frozen()
 
     def parameters(self) -> list[torch.nn.Parameter]:

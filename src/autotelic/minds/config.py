@@ -39,6 +39,7 @@ class LearnerConfig:
     replay: int = 0  # updates a step on texts of this and earlier steps that were better than their group's mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
+    anchored: bool = False  # of proposals, remember such a part as the base weights would have written
     memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token

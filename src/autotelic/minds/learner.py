@@ -80,7 +80,8 @@ class Learner:
     def learn(self, graded: Sequence[Graded]) -> Figures:
         """Changes the weights; returns figures, by role and kind where that makes sense."""
         batch = _Batch([each for each in graded if not each.hindsight])
-        if not len(batch) or not self.config.enabled:
+        hindsight = [each for each in graded if each.hindsight]
+        if not (len(batch) or hindsight) or not self.config.enabled:
             return {}
         figures = batch.figures()
         self._look_before(batch)
@@ -95,7 +96,7 @@ class Learner:
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatch, rng):
                 first = not self._update(batch, part, tally, first) and first
-        self._remember(batch, [each for each in graded if each.hindsight])
+        figures |= self._remember(batch, hindsight, rng)
         for _ in range(self.config.replay):
             self._replay(rng, tally)
         self.steps += 1
@@ -123,6 +124,8 @@ class Learner:
 
     def _compare(self, batch: _Batch) -> None:
         """Advantages, one a token: for the estimators that compare whole answers, the same for all of an answer's."""
+        if not len(batch):
+            return
         if self.values is None:
             whole = ESTIMATORS[self.config.estimator].advantages(batch.rewards, batch.baselines, batch.groups)
             batch.enter(batch.advantages, range(len(batch)), whole[:, None].expand(-1, max(batch.lengths)))
@@ -216,18 +219,34 @@ class Learner:
             loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
         return loss, lambda: tally.add(batch, rows, scores, moved, float(loss.detach()))
 
-    def _remember(self, batch: _Batch, hindsight: Sequence[Graded]) -> None:
+    def _remember(self, batch: _Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
         """Keeps this step's texts that were better than what they were compared with, and those that are right in
         hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
-            return
-        for at in sorted(batch.teaching):
-            if float(batch.advantages[at][0]) > 0:
-                self.memory.setdefault(batch.names[at], []).append(batch.generations[at])
+            return {}
+        new: dict[str, list[Generation]] = defaultdict(list)
+        better = batch.by_baseline(at for at in sorted(batch.teaching) if float(batch.advantages[at][0]) > 0)
+        for name, members in better.items():
+            said = [batch.generations[at] for at in members]
+            if self.config.anchored and name.startswith("propose/"):
+                said = self._anchored(said, rng)
+            new[name] += said
         for each in hindsight:
-            self.memory.setdefault(each.baseline, []).append(each.generation)
-        for name, known in self.memory.items():
-            self.memory[name] = known[-self.config.memory :]
+            new[each.baseline].append(each.generation)
+        for name, said in new.items():
+            self.memory[name] = [*self.memory.get(name, []), *said][-self.config.memory :]
+        return {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
+
+    def _anchored(self, said: Sequence[Generation], rng: np.random.Generator) -> list[Generation]:
+        """A part of the texts, as if the base weights had written them. A proposer that imitates what it is paid for
+        proposes ever more of the same; so it goes no further from its base than the pay itself leads."""
+        away = np.empty(len(said))  # how much likelier each is under the base than where it was sampled, in nats
+        for piece in self.mind.pieces(said):
+            known = self.mind.base_log_probs([said[at] for at in piece]).double().sum(1).numpy()
+            away[piece] = known - np.array([said[at].log_probs.sum(dtype=np.float64) for at in piece])
+        weights = np.exp(away - away.max())
+        keep = rng.random(len(said)) * weights.mean() < weights
+        return [each for each, kept in zip(said, keep, strict=True) if kept]
 
     def _replay(self, rng: np.random.Generator, tally: _Tally) -> None:
         """One update that makes remembered texts likelier, as many of each role and kind."""
@@ -251,12 +270,14 @@ class Learner:
     def _recalled(self, rng: np.random.Generator) -> list[Generation]:
         """As many texts of each kind, of both roles apart: answers need more practice than proposals do."""
         said: list[Generation] = []
-        shares = {"propose": self.config.replay_proposals, "solve": 1 - self.config.replay_proposals}
-        for role, share in shares.items():
-            known = [self.memory[name] for name in sorted(self.memory) if name.startswith(f"{role}/")]
-            for texts in known:
-                each = math.ceil(share * self.config.replay_size / len(known))
-                said += [texts[int(at * len(texts))] for at in rng.random(each)]
+        for proposals in (True, False):
+            names = [name for name in sorted(self.memory) if name.startswith("propose/") is proposals]
+            share = self.config.replay_proposals if proposals else 1 - self.config.replay_proposals
+            if len(names) == len(self.memory):  # a player of one role
+                share = 1.0
+            for name in names:
+                known, many = self.memory[name], math.ceil(share * self.config.replay_size / len(names))
+                said += [known[int(at * len(known))] for at in rng.random(many)]
         return said
 
     def _move(self, weights: Sequence[nn.Parameter], tally: _Tally) -> None:
@@ -269,6 +290,8 @@ class Learner:
             )
         for optimizer in self.optimizers:
             optimizer.step()
+        if not all(bool(torch.isfinite(weight).all()) for weight in weights):
+            raise UserError("the weights are not finite (nan or inf) after an update: lower player.learner.lr")
         with torch.no_grad():
             for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
                 mean.lerp_(weight, 1 - self.config.average)

@@ -18,10 +18,14 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> li
     parts, threads = list(parts), torch.get_num_threads()
     if threads == 1 or len(parts) == 1:
         return [work(part) for part in parts]
-    return list(_pool(threads).map(work, parts))
+
+    def alone(part: _Part) -> _Result:
+        torch.set_num_threads(1)  # kept for each thread apart, but a new one begins with what was last set anywhere
+        return work(part)
+
+    return list(_pool(threads).map(alone, parts))
 
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    # The number of torch's threads is kept for each thread that asks for work.
-    return ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    return ThreadPoolExecutor(threads)

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -35,8 +35,9 @@ Pay = measures.Pay
 @dataclass(frozen=True)
 class LoopConfig:
     batch: int = 16  # tasks a kind and step that are attempted
-    proposals: int | None = None  # proposals a kind and step, if not as many; the archive fills up the batch
+    proposals: int | None = None  # proposals a kind and step, if fewer than that; the archive fills up the batch
     attempts: int = 8  # attempts a task: they measure its difficulty, and they are learned from
+    attempts_at: dict[str, int] = field(default_factory=dict)  # attempts at tasks of the kinds named, where not as many
     references: int = 6  # tasks a proposer is shown
     seeding: int = 4  # batches a kind that step 0 fills the archive with
     practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
@@ -46,11 +47,14 @@ class LoopConfig:
     tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again
 
     def __post_init__(self) -> None:
-        if self.proposals is not None and not 1 <= self.proposals <= self.batch:
-            raise ValueError(f"loop.proposals is {self.proposals}; it must be 1 to loop.batch = {self.batch}")
+        if self.proposals is not None and self.proposals < 1:
+            raise ValueError(f"loop.proposals is {self.proposals}; it must be at least 1")
         for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
+        for kind, many in self.attempts_at.items():
+            if many < 1:
+                raise ValueError(f"loop.attempts_at.{kind} is {many}; it must be at least 1")
         if self.practice not in STRATEGIES:
             raise ValueError(f"loop.practice is {self.practice!r}; known are {', '.join(STRATEGIES)}")
         if self.difficulty is not None and not 0 <= self.difficulty <= 1:
@@ -127,7 +131,7 @@ class Loop:
             pay: tuple[Pay, Pay] = ([None] * len(proposed.samples), [])
             learned: Metrics = {}
         else:
-            wanted = self.config.proposals or self.config.batch
+            wanted = min(self.config.proposals or self.config.batch, self.config.batch)
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
             pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
@@ -255,7 +259,7 @@ class Loop:
 
     def _attempt(self, step: int, proposed: Proposed) -> Attempted:
         """The new tasks of each kind, the batch filled up from the archive, each attempted n times and judged."""
-        n, rng = self.config.attempts, seeds.generator(self.seed, "practice", step)
+        rng = seeds.generator(self.seed, "practice", step)
         tasks: list[Task] = []
         samples: list[Sample] = []
         verdicts: list[Verdict] = []
@@ -266,6 +270,7 @@ class Loop:
             chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
             if not chosen:
                 continue
+            n = self.config.attempts_at.get(kind, self.config.attempts)
             with self._timed("attempt", kind):
                 said = self.solver.attempt(chosen, n, seeds.generator(self.seed, "attempt", step, kind))
             with self._timed("judge", kind):
@@ -329,7 +334,7 @@ class Loop:
 
     def _archive(self, step: int, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> None:
         """The whole step in one transaction."""
-        archive, n = self.archive, self.config.attempts
+        archive = self.archive
         with self._timed("archive"), archive.transaction():
             shown = [[task.id for task in (*request.references, request.base) if task] for request in proposed.requests]
             rows = archive.add_samples(step, proposed.samples, proposer_pay, shown)
@@ -339,7 +344,7 @@ class Loop:
             archive.add_tasks(step, proposed.siblings)
             archive.add_rejections(step, [no for no, _ in refused], [row for _, row in refused])
             rows = archive.add_samples(step, attempted.samples, solver_pay)
-            asked = [attempted.tasks[at // n].id for at in range(len(rows))]
+            asked = [sample.task or "" for sample in attempted.samples]
             archive.add_verdicts(step, attempted.verdicts, asked, rows)
             archive.enforce_capacity(step)
 

@@ -4,8 +4,8 @@ A verb has a schema, a dataclass, and groups: keys whose value names a class of 
 content is that class's own Config. The name stays in the composed section (`world.name`), so that config.yaml alone
 rebuilds a run. A preset, a YAML file in a folder named after a group of the registry, sets some keys of a class and can
 be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A Config
-can say what goes well with it elsewhere: its `beside` are defaults of other sections when its class is chosen. A mistake
-is one line with the nearest right key, before anything starts.
+can say what goes well with it elsewhere: its `beside` are defaults of other sections when its class is chosen. A
+mistake is one line with the nearest right key, before anything starts.
 """
 
 from __future__ import annotations

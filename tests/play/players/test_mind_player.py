@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from autotelic.testing import check_player
 from autotelic.worlds.base import Answer, Proposal, Request, Task
 
 torch = pytest.importorskip("torch")
+
+from autotelic.minds.tiny.mind import TinyConfig  # noqa: E402 - needs torch
 
 KINDS = ("deduction", "abduction", "induction")
 
@@ -98,6 +101,25 @@ def test_a_brief_mind_is_asked_in_the_brief_wording(world, tasks):
     player.attempt(tasks, 1, rng())
     assert mind.asked[0][0] == [world.kinds[request.kind].brief_propose_prompt(request) for request in requests]
     assert mind.asked[1][0] == [world.kinds[task.kind].brief_solve_prompt(task) for task in tasks]
+
+
+def test_an_answer_relabelled_is_the_same_text_under_the_prompt_of_another_task(world, tasks):
+    player = registry.get("players", "tiny")(TinyConfig(width=16, heads=2, layers=1, base_steps=1), world)
+    one, other = (
+        replace(tasks[0], id=name, spec={**tasks[0].spec, "program": f"def f(x):\n    return x + {name}"})
+        for name in "12"
+    )
+    (said,) = player.attempt([one], 1, rng())
+    moved = player.relabel(said, other)
+    assert (moved.text, moved.task, moved.hindsight) == (said.text, "2", True)
+    prompt = world.kinds["deduction"].brief_solve_prompt(other)
+    assert moved.trace["generation"].prompt.tolist() == player.mind.encode(prompt).tolist()
+
+
+def test_a_player_whose_mind_does_not_learn_relabels_nothing(world, tasks):
+    player, _ = player_with(world, Recorder)
+    (said,) = player.attempt(tasks[:1], 1, rng())
+    assert player.relabel(said, tasks[0]) is None
 
 
 class Wise(BriefRecorder):

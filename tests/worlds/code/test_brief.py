@@ -281,3 +281,11 @@ def test_pairs_of_babble_are_true_of_its_program_by_chance_only(world):
         for some in (wanted, swapped(wanted))
     )
     assert_chance(own, others)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction", "induction"])
+@pytest.mark.parametrize("text", ["<answer>5", "4<answer>5", "<answer><answer>5"])
+def test_a_brief_answer_has_no_second_mark(world, kind, text):
+    task = next(task for task in world.seeds() if task.kind == kind)
+    (verdict,) = world.judge([(task, Answer(world.kinds[kind].expand_answer(text)))], 1)
+    assert verdict.outcome == "format"

@@ -98,3 +98,13 @@ def test_the_documented_depths_are_true():
     assert len(rows) >= 6
     for body, depth in rows:
         assert language.depth(f"def f(x):\n    {body}") == int(depth), body
+
+
+@pytest.mark.parametrize("type_name", language.TYPES)
+def test_guesses_at_outputs_have_the_type_and_go_beyond_inputs(type_name):
+    rng = np.random.default_rng(0)
+    guesses = [language.random_output(rng, type_name) for _ in range(300)]
+    assert {language.type_of(guess) for guess in guesses} == {type_name}
+    assert type_name == "bool" or {repr(guess) for guess in guesses} - {
+        repr(language.random_value(rng, type_name)) for _ in range(5000)
+    }

@@ -309,6 +309,68 @@ def test_verdicts_are_the_same_for_the_same_seed_and_carry_version_and_seed(worl
 
 
 @pytest.fixture
+def hindsight(world, monkeypatch):
+    monkeypatch.setattr(world, "hindsight", True)
+    return world
+
+
+def test_a_wrong_abduction_answer_solves_the_task_of_the_output_it_gives(hindsight):
+    task = task_of(hindsight, "abduction", "def f(a):\n    return a * 3", (4,))
+    achieved = verdict(hindsight, task, "5").achieved
+    assert (achieved.kind, values.decode(achieved.spec["output"])) == ("abduction", 15)
+    assert verdict(hindsight, achieved, "5").solved
+    assert not verdict(hindsight, achieved, "4").solved
+
+
+def test_a_wrong_induction_answer_solves_the_task_of_the_pairs_it_gives(hindsight):
+    task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
+    achieved = verdict(hindsight, task, "def f(a):\n    return a + 3").achieved
+    assert achieved.kind == "induction"
+    assert [values.decode(output) for output in achieved.spec["outputs"]] == list(range(3, 13))
+    assert verdict(hindsight, achieved, "def f(b):\n    return 3 + b").solved
+    assert not verdict(hindsight, achieved, "def f(a):\n    return a * 3").solved
+
+
+def test_a_task_achieved_is_the_one_that_a_proposal_of_it_makes(hindsight):
+    program = "def f(a):\n    return a * 3"
+    achieved = verdict(hindsight, task_of(hindsight, "abduction", program, (4,)), "5").achieved
+    assert achieved.id == task_of(hindsight, "abduction", program, (5,)).id
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["def f(a):\n    return 7", "def f(a):\n    return a", "def f(a):\n    return a / 0", "def f(a:"],
+    ids=["constant", "identity", "fails", "no program"],
+)
+def test_an_induction_answer_that_says_nothing_achieves_nothing(hindsight, answer):
+    task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
+    assert verdict(hindsight, task, answer).achieved is None
+
+
+def test_a_program_that_may_give_another_result_the_next_time_achieves_nothing(hindsight):
+    task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
+    answer = "seen = []\ndef f(a):\n    seen.append(a)\n    return len(seen)"
+    assert verdict(hindsight, task, answer).achieved is None
+
+
+@pytest.mark.parametrize(("kind", "answer"), [("deduction", "13"), ("abduction", "4"), ("abduction", "'no' 'literal")])
+def test_a_value_said_a_right_answer_and_one_that_cannot_be_read_achieve_nothing(hindsight, kind, answer):
+    task = task_of(hindsight, kind, "def f(a):\n    return a * 3", (4,))
+    assert verdict(hindsight, task, answer).achieved is None
+
+
+def test_one_wrong_answer_a_task_says_what_it_achieves(hindsight):
+    task = task_of(hindsight, "abduction", "def f(a):\n    return a * 3", (4,))
+    verdicts = hindsight.judge([(task, Answer(answer_text(str(number)))) for number in (4, 5, 6, 7)], 1)
+    assert [found.achieved is not None for found in verdicts] == [False, True, False, False]
+
+
+def test_nothing_is_said_of_what_was_achieved_unless_asked(world):
+    task = task_of(world, "abduction", "def f(a):\n    return a * 3", (4,))
+    assert verdict(world, task, "5").achieved is None
+
+
+@pytest.fixture
 def ran(world, monkeypatch):
     """The jobs that the world has run since."""
     jobs = []
@@ -428,6 +490,17 @@ def test_a_spec_of_another_making_cannot_be_restated(world, spec):
 def test_a_single_server_is_refused_because_it_has_a_single_hash_seed():
     with pytest.raises(UserError, match="hash seed"):
         CodeWorld(CodeWorldConfig(sandbox=SandboxConfig(servers=1)))
+
+
+def test_a_heldout_task_is_never_achieved(monkeypatch):
+    program = "def f(a):\n    return a * 3"
+    with CodeWorld(CodeWorldConfig()) as opened:
+        opened.hindsight = True
+        heldout = task_of(opened, "abduction", program, (5,))
+        task = task_of(opened, "abduction", program, (4,))
+        monkeypatch.setitem(opened.heldout, heldout.spec["key"], heldout.id)
+        assert verdict(opened, task, "5").achieved is None
+        assert verdict(opened, task, "6").achieved is not None
 
 
 def test_a_proposal_equal_to_a_heldout_task_is_rejected(world):

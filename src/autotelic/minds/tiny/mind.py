@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,6 @@ from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
-_NONE = np.empty(0, np.float32)
 LONGEST = 1024  # positions: prompt and answer together
 _ROWS = 4096  # answers written at once, by one thread
 _AREA = 1 << 17  # pairs of tokens that see each other, scored at once
@@ -46,15 +45,26 @@ class TinyConfig(MindConfig):
             minibatch=8192,
             entropy=0.0,
             rescore=False,
-            replay=8,
-            average=0.98,
+            replay=20,
+            anchored=True,
+            memory=4096,
+            average=0.99,
             gradients_by_kind=False,
         )
     )
 
     # Much of what is cheap: short answers are guessed until one is right, and few tasks are seen twice.
     beside: ClassVar[Mapping[str, Any]] = {
-        "loop": {"batch": 384, "proposals": 224, "references": 0, "seeding": 1, "practice": "recent", "hindsight": True}
+        "loop": {
+            "batch": 384,
+            "attempts": 4,
+            "proposals": 224,
+            "references": 0,
+            "seeding": 1,
+            "practice": "recent",
+            "hindsight": True,
+            "attempts_at": {"deduction": 24},
+        }
     }
 
     def __post_init__(self) -> None:
@@ -119,7 +129,7 @@ class TinyMind(Mind):
             # One prompt, asked many times: it is read once, by each thread.
             few, many = torch.get_num_threads(), len(prompts)
             return self.sample(prompts[:few], math.ceil(many / few), rng, greedy=greedy, max_tokens=max_tokens)[:many]
-        encoded = [np.array(self.vocabulary.encode(prompt)[-(LONGEST - bound) :], np.int32) for prompt in prompts]
+        encoded = [self.encode(prompt)[-(LONGEST - bound) :] for prompt in prompts]
         written: list[Generation] = [Generation("")] * (len(prompts) * n)
         # Neighbours in length together: what pads a batch costs as much as what is read.
         order = sorted(range(len(prompts)), key=lambda k: len(encoded[k]))
@@ -137,8 +147,8 @@ class TinyMind(Mind):
                     written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
         return written
 
-    def answering(self, prompt: str, generation: Generation) -> Generation:
-        return replace(generation, prompt=np.array(self.vocabulary.encode(prompt), np.int32), log_probs=_NONE)
+    def encode(self, prompt: str) -> np.ndarray:
+        return np.array(self.vocabulary.encode(prompt)[-(LONGEST - self.config.max_tokens) :], np.int32)
 
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:
         ends = np.flatnonzero(tokens == END)

@@ -52,22 +52,26 @@ def _value(chance: Chance, type_name: str) -> str:
     return literals.render(language.random_value(chance, type_name))
 
 
+def _guess(chance: Chance, type_name: str) -> str:
+    return literals.render(language.random_output(chance, type_name))
+
+
 def _deduction(chance: Chance, inputs: int) -> tuple[str, str]:
     written = _written(chance)
     prompt = f"{kind('deduction')}{written.program}{INPUT}{_value(chance, written.takes)}{ANSWER}"
-    return prompt, _value(chance, written.gives)
+    return prompt, _guess(chance, written.gives)
 
 
 def _abduction(chance: Chance, inputs: int) -> tuple[str, str]:
     written = _written(chance)
-    prompt = f"{kind('abduction')}{written.program}{OUTPUT}{_value(chance, written.gives)}{ANSWER}"
+    prompt = f"{kind('abduction')}{written.program}{OUTPUT}{_guess(chance, written.gives)}{ANSWER}"
     return prompt, _value(chance, written.takes)
 
 
 def _induction(chance: Chance, inputs: int) -> tuple[str, str]:
     written = _written(chance)
     pairs = "".join(
-        f"{INPUT}{_value(chance, written.takes)}{OUTPUT}{_value(chance, written.gives)}"
+        f"{INPUT}{_value(chance, written.takes)}{OUTPUT}{_guess(chance, written.gives)}"
         for _ in range(min(PAIRS, inputs // 2))
     )
     return f"{kind('induction')}{pairs}{ANSWER}", written.program

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from autotelic.worlds.code import measure, programs
@@ -84,6 +85,7 @@ class _Value:
         return self.binds == _ATOM
 
 
+@lru_cache(maxsize=16384)
 def depth(program: str) -> int:
     """Operations on the longest path from input to output."""
     return measure.depth(programs.parse(program))
@@ -93,7 +95,7 @@ def depth(program: str) -> int:
 
 
 def random_value(rng: Chance, type_name: str) -> Any:
-    """A value of a type, as inputs are; also a well-typed guess at an output."""
+    """A value of a type, as inputs are."""
     if type_name == "int":
         return int(rng.integers(MIN_INT, MAX_INT + 1))
     if type_name == "bool":
@@ -104,6 +106,18 @@ def random_value(rng: Chance, type_name: str) -> Any:
     if type_name == "str":
         return "".join(LETTERS[int(rng.integers(0, len(LETTERS)))] for _ in range(length))
     raise ValueError(f"no type {type_name!r}: one of {', '.join(TYPES)}")
+
+
+def random_output(rng: Chance, type_name: str) -> Any:
+    """A well-typed guess at an output: operations lead further than inputs go."""
+    if type_name == "int":
+        return int(rng.integers(-BOUND // 2, BOUND - 4))
+    if type_name == "bool":
+        return bool(rng.integers(0, 2))
+    length = int(rng.integers(0, MAX_LENGTH + 3))
+    if type_name == "list":
+        return [int(rng.integers(0, 2 * MAX_ITEM)) for _ in range(length)]
+    return "".join(LETTERS[int(rng.integers(0, len(LETTERS)))] for _ in range(length))
 
 
 def random_input(rng: Chance, type_name: str) -> tuple[Any]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from autotelic.worlds.code import canonical, measure
 from autotelic.worlds.code.sandbox import values
@@ -72,10 +72,16 @@ class Program:
 
 def check(source: str, rules: Rules, entry: str = ENTRY) -> Program:
     """The program, or ProgramError with the class of the first thing that is wrong with it."""
+    return _checked(source, tuple(rules.forbidden_modules), tuple(rules.forbidden_names), entry)
+
+
+# Players write the same program many times over.
+@lru_cache(maxsize=16384)
+def _checked(source: str, modules: tuple[str, ...], names: tuple[str, ...], entry: str) -> Program:
     program = Program(source, parse(source))
     if not any(_defines(statement, entry) for statement in program.tree.body):
         raise ProgramError("no_entry", f"no function {entry} is defined")
-    for found in _forbidden(program.tree, rules):
+    for found in _forbidden(program.tree, modules, names):
         raise ProgramError("forbidden", found)
     return program
 
@@ -102,6 +108,7 @@ def parse(source: str) -> ast.Module:
     return tree
 
 
+@lru_cache(maxsize=16384)
 def canonical_form(source: str, entry: str = ENTRY) -> str:
     """A text that renamed copies of a parsable program share."""
     return canonical.canonical_form(parse(source), entry)
@@ -147,8 +154,7 @@ def _defines(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _forbidden(tree: ast.Module, rules: Rules) -> Iterator[str]:
-    modules, names = set(rules.forbidden_modules), set(rules.forbidden_names)
+def _forbidden(tree: ast.Module, modules: Collection[str], names: Collection[str]) -> Iterator[str]:
     bound = canonical.bound_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -166,7 +172,7 @@ def _forbidden(tree: ast.Module, rules: Rules) -> Iterator[str]:
             yield f"attribute {node.attr}"
 
 
-def _in_modules(dotted: str, modules: set[str]) -> bool:
+def _in_modules(dotted: str, modules: Collection[str]) -> bool:
     """`os.path` is forbidden by `os`, and `concurrent.futures` by itself."""
     parts = dotted.split(".", 1 + max((name.count(".") for name in modules), default=0))
     return any(".".join(parts[: count + 1]) in modules for count in range(len(parts)))

@@ -96,7 +96,8 @@ class CodeKind(Kind):
         """A proposal, as a player that has its parts writes it."""
 
     def expand_answer(self, text: str) -> str:
-        return answer_text(text)
+        """The brief wording has one answer and nothing before it: a text with a second mark is left without a block."""
+        return text if brief.ANSWER in text else answer_text(text)
 
     # From text to verdict
 

@@ -1,0 +1,227 @@
+"""Does self-play learn, and what of it is worth what? Held-out accuracy before and after, against controls.
+
+    python benchmarks/learning.py controls   [--minutes 10] [--seeds 3]
+    python benchmarks/learning.py estimators [--minutes 5]  [--seeds 1]
+    python benchmarks/learning.py rewards    [--minutes 5]  [--seeds 1]
+    python benchmarks/learning.py table controls|estimators|rewards
+
+Every arm is `player=tiny` for the same learning time, but for what its name says; the arms of one seed follow each
+other. `supervised` is the upper reference: the same weights, optimiser and number of updates as self-play with that
+seed, on as many right answers as it found, but true ones to tasks drawn from the grammar that the held-out suite is
+drawn from. A run that is in the results is not repeated, so a benchmark that was stopped goes on. Prints and appends
+one JSON line a run to results/learning.jsonl; `table` prints means and spreads of what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import autotelic
+from autotelic.minds.base import Generation
+from autotelic.minds.learner import Graded
+from autotelic.minds.tiny.mind import TinyMind
+from autotelic.minds.tiny.vocabulary import END
+from autotelic.play.evaluation import Row
+from autotelic.play.loop import Loop
+from autotelic.play.players.mind import MindPlayer
+from autotelic.worlds.base import Proposal, Task
+from autotelic.worlds.code import language
+from autotelic.worlds.code.kinds.base import show_arguments, show_value
+from autotelic.worlds.code.world import CodeWorld
+
+RESULTS = Path(__file__).parent / "results" / "learning.jsonl"
+SELF_PLAY = "self-play"
+PUBLISHED = ("player.learner.replay=0", "player.learner.minibatch=512")  # no memory: the estimator alone teaches
+ARMS: dict[str, dict[str, tuple[str, ...]]] = {
+    "controls": {
+        SELF_PLAY: ("player=tiny",),
+        "learning off": ("player=tiny", "player.learner.enabled=false"),
+        "proposer not trained": ("proposer=tiny", "solver=tiny", "proposer.learner.enabled=false"),
+        "deduction only": ("player=tiny", "world.kinds=[deduction]"),
+        "supervised": ("player=tiny",),
+    },
+    "estimators": {
+        SELF_PLAY: ("player=tiny",),
+        "without hindsight": ("player=tiny", "loop.hindsight=false"),
+        "without replay": ("player=tiny", "player.learner.replay=0", "player.learner.epochs=20"),
+    }
+    | {
+        name: ("player=tiny", f"player.learner.estimator={name}", *PUBLISHED)
+        for name in ("sil", "trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "ppo")
+    },
+    "rewards": {name: ("player=tiny", f"reward.learnability={name}") for name in ("published", "binomial", "variance")},
+}
+
+
+PHASES = {
+    "generate": ("propose", "attempt"),
+    "judge": ("admit", "judge"),
+    "learn": ("learn",),
+    "archive": ("archive",),
+}
+
+
+def shares(lines: list[dict[str, float]]) -> dict[str, float]:
+    """Shares of the time in steps: generating, judging (admission included), learning, and the rest."""
+    spent = {
+        name: sum(line.get(f"time/{part}", 0.0) for line in lines for part in parts) for name, parts in PHASES.items()
+    }
+    return {name: round(seconds / max(sum(spent.values()), 1e-9), 3) for name, seconds in spent.items()}
+
+
+def generated(loop: Loop, line: dict[str, float]) -> float:
+    """Tokens written in a step."""
+    config, total = loop.config, 0.0
+    for kind in loop.world.kinds:
+        asked = min(config.proposals or config.batch, config.batch)
+        answered = config.batch * config.attempts_at.get(kind, config.attempts)
+        total += asked * line.get(f"learn/propose/{kind}/length", 0.0)
+        total += answered * line.get(f"learn/solve/{kind}/length", 0.0)
+    return total
+
+
+def play(overrides: tuple[str, ...], seed: int, minutes: float, folder: str) -> dict[str, Any]:
+    common = ("world=code", f"root={folder}", f"seed={seed}", "evaluate=false", "checkpoint.every=1000000")
+    with autotelic.new_loop(*common, *overrides) as loop:
+        before, lines, tokens, found = loop.evaluate(loop.world.suite), [], 0.0, dict.fromkeys(loop.world.kinds, 0.0)
+        while loop.seconds < 60 * minutes:
+            lines.append(loop.run_step())
+            tokens += generated(loop, lines[-1])
+            for kind in found:
+                found[kind] += lines[-1].get(f"learn/solve/{kind}/remembered", 0.0)
+        after = loop.evaluate(loop.world.suite)
+        writing = sum(line.get("time/propose", 0.0) + line.get("time/attempt", 0.0) for line in lines[1:])
+        return {
+            "before": before,
+            "after": after,
+            "steps": loop.step,
+            "seconds": round(loop.seconds, 1),
+            "shares": shares(lines[1:]),
+            "tokens_per_second": round(tokens / writing) if tokens else None,
+            "remembered": found,
+            "valid": {kind: lines[-1].get(f"propose/{kind}/valid_share") for kind in loop.world.kinds},
+        }
+
+
+ANSWERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "deduction": lambda spec: show_value(spec["output"]),
+    "abduction": lambda spec: show_arguments(spec["input"]),
+    "induction": lambda spec: spec["program"],
+}
+
+
+def true_answers(loop: Loop, kind: str, count: int, rng: np.random.Generator) -> list[Graded]:
+    """Right answers to random tasks of the grammar, from running them; held-out tasks are refused like any proposal."""
+    assert isinstance(loop.solver, MindPlayer)
+    assert isinstance(loop.solver.mind, TinyMind)
+    assert isinstance(loop.world, CodeWorld)
+    mind, world, found = loop.solver.mind, loop.world, []
+    asked, many = world.kinds[kind], world.config.kind.inputs if kind == "induction" else 1
+    while len(found) < count:
+        proposals = []
+        for _ in range(count):
+            written = language.random_program(rng, int(rng.integers(1, 5)))
+            inputs = language.distinct_inputs(rng, written.takes, many)
+            proposals.append(Proposal(kind, asked.compose(written.program, inputs)))
+        for task in world.admit(proposals, 0):
+            if isinstance(task, Task):
+                text = ANSWERS[kind](task.spec)
+                tokens = np.array([*mind.vocabulary.encode(text), END], np.int32)
+                said = Generation(text, mind.encode(asked.brief_solve_prompt(task)), tokens)
+                found.append(Graded(said, 1.0, f"solve/{kind}", task.id, hindsight=True))
+    return found[:count]
+
+
+def supervise(overrides: tuple[str, ...], seed: int, like: dict[str, Any], folder: str) -> dict[str, Any]:
+    """As many updates, on as many right answers of each kind, as a run of self-play had."""
+    common = ("world=code", f"root={folder}", f"seed={seed}", "evaluate=false", "checkpoint.every=1000000")
+    rng, began = np.random.default_rng(seed), time.perf_counter()
+    with autotelic.new_loop(*common, *overrides) as loop:
+        before = loop.evaluate(loop.world.suite)
+        assert isinstance(loop.solver, MindPlayer)
+        assert loop.solver.learner is not None
+        for _ in range(like["steps"]):
+            each = {kind: max(1, round(count / like["steps"])) for kind, count in like["remembered"].items()}
+            loop.solver.learner.learn(
+                [graded for kind, count in each.items() for graded in true_answers(loop, kind, count, rng)]
+            )
+        after = loop.evaluate(loop.world.suite)
+    return {"before": before, "after": after, "steps": like["steps"], "seconds": round(time.perf_counter() - began, 1)}
+
+
+def known() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.is_file() else []
+
+
+def run(group: str, minutes: float, seeds: int) -> None:
+    for seed in range(seeds):
+        for arm, overrides in ARMS[group].items():
+            done = {(row["arm"], row["seed"], row["minutes"]): row for row in known() if row["group"] == group}
+            if (arm, seed, minutes) in done:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                if arm == "supervised":
+                    figures = supervise(overrides, seed, done[SELF_PLAY, seed, minutes], folder)
+                else:
+                    figures = play(overrides, seed, minutes, folder)
+            line = json.dumps({"group": group, "arm": arm, "seed": seed, "minutes": minutes, **figures})
+            print(line, flush=True)
+            RESULTS.parent.mkdir(exist_ok=True)
+            with RESULTS.open("a") as file:
+                file.write(line + "\n")
+
+
+def spread(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{100 * values[0]:.1f}"
+    return f"{100 * statistics.mean(values):.1f} ± {100 * statistics.stdev(values):.1f}"
+
+
+def by_depth(rows: list[Row]) -> str:
+    depths = sorted({depth for row in rows for depth in row.get("depth", {})}, key=float)
+    means = [statistics.mean(row["depth"][depth]["accuracy"] for row in rows) for depth in depths]
+    return " ".join(f"{100 * mean:.0f}" for mean in means)
+
+
+def table(group: str) -> None:
+    rows = [row for row in known() if row["group"] == group]
+    for minutes in sorted({row["minutes"] for row in rows}):
+        print(f"{minutes:g} minutes; held-out accuracy in %, mean ± standard deviation over seeds, [by depth 1 to 4]")
+        for arm in ARMS[group]:
+            of = [row for row in rows if row["arm"] == arm and row["minutes"] == minutes]
+            kinds = list(of[0]["after"]) if of else []
+            for kind in kinds:
+                before, after = ([row[when][kind] for row in of] for when in ("before", "after"))
+                gains = [late["accuracy"] - early["accuracy"] for early, late in zip(before, after, strict=True)]
+                accuracies = [row["accuracy"] for row in before], [row["accuracy"] for row in after]
+                print(
+                    f"{arm:22} {kind:10} {len(of)} seeds  {spread(accuracies[0])} -> {spread(accuracies[1])}"
+                    f"  gain {spread(gains)}  [{by_depth(after)}]"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=[*ARMS, "table"])
+    parser.add_argument("group", nargs="?", choices=list(ARMS), default="controls")
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--seeds", type=int)
+    arguments = parser.parse_args()
+    if arguments.what == "table":
+        table(arguments.group)
+        return
+    long, many = (10.0, 3) if arguments.what == "controls" else (5.0, 1)
+    run(arguments.what, arguments.minutes or long, arguments.seeds or many)
+
+
+if __name__ == "__main__":
+    main()
