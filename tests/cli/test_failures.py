@@ -60,6 +60,9 @@ class Coin(Mind):
     def pieces(self, generations):
         return [list(range(len(generations)))]
 
+    def encode(self, prompt):
+        return np.zeros(1, np.int32)
+
     def parameters(self):
         return [self.weight]
 
