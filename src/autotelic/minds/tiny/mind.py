@@ -20,6 +20,7 @@ from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.threads import side_by_side
 from autotelic.minds.tiny.base import base_weights
+from autotelic.minds.tiny.form import Form
 from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
@@ -36,6 +37,7 @@ class TinyConfig(MindConfig):
     layers: int = 3  # different blocks
     loops: int = 1  # times that they are run over
     base_steps: int = 300  # updates of the base weights, 64 texts each
+    mask: bool = False  # whether it writes only what keeps the form of the world's texts
     learner: LearnerConfig = field(
         default_factory=lambda: LearnerConfig(
             estimator="sil",
@@ -86,6 +88,20 @@ def _by_prompt(generations: Sequence[Generation]) -> list[list[int]]:
     return list(rows.values())
 
 
+def _chosen(logits: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Tokens and their log-probabilities: the likeliest, or one for each uniform number."""
+    log_probs = logits.log_softmax(-1)
+    if chance is None:
+        likelihood, chosen = log_probs.max(-1)
+        return chosen, likelihood
+    # A number is turned into a token by the cumulated probabilities. Not by 0: a token without any may be the first.
+    heaps = log_probs.exp().cumsum(-1)
+    reached = (chance * heaps[..., -1]).clamp_(min=torch.finfo(heaps.dtype).tiny)
+    chosen = torch.searchsorted(heaps, reached[..., None])[..., 0]
+    chosen = chosen.clamp_(max=heaps.shape[-1] - 1)
+    return chosen, log_probs.gather(-1, chosen[..., None])[..., 0]
+
+
 class TinyMind(Mind):
     name = "tiny"
     Config = TinyConfig
@@ -98,6 +114,7 @@ class TinyMind(Mind):
         self.vocabulary = Vocabulary(tokens)
         self.network = self._network()
         self._base: dict[str, Tensor] | None = None
+        self._form: Form | None = None  # that what it writes must keep
 
     @classmethod
     def for_world(cls, config: TinyConfig, tokens: Sequence[str], babble: Babble) -> TinyMind:
@@ -106,6 +123,8 @@ class TinyMind(Mind):
         mind = cls(config, tokens)
         mind.network = base_weights(mind._network, mind.vocabulary, babble, config.base_steps)
         mind._base = {name: weight.clone() for name, weight in mind.network.state_dict().items()}
+        if config.mask:
+            mind._form = Form(mind.vocabulary, babble)
         return mind
 
     def _network(self) -> Network:
@@ -169,10 +188,14 @@ class TinyMind(Mind):
         log_probs = torch.zeros((bound, len(ids), n))
         going, alive = torch.arange(len(ids)), torch.ones((len(ids), n), dtype=torch.bool)
         past = Past(self.network, context, n)
+        places = None if self._form is None else self._form.starts(prompts)[:, None].expand(-1, n)
         for time in range(bound):
-            chosen, likelihood = self._choose(hidden, None if chance is None else chance[time, going])
+            logits = self._logits(self.network, hidden, places)
+            chosen, likelihood = _chosen(logits, None if chance is None else chance[time, going])
             chosen = torch.where(alive, chosen, PAD)
             tokens[time, going], log_probs[time, going] = chosen, likelihood
+            if self._form is not None:
+                places = self._form.after[places, chosen]
             alive &= chosen != END
             busy = alive.any(1)
             if not busy.any():
@@ -182,26 +205,16 @@ class TinyMind(Mind):
                 going, alive, chosen = going[busy], alive[busy], chosen[busy]
                 context = context.keep(busy)
                 past.keep(busy)
+                places = None if places is None else places[busy]
             hidden = self.network.follow(chosen[:, :, None], alive[:, :, None], context, past)[:, :, 0]
         return tokens.permute(1, 2, 0).numpy(), log_probs.permute(1, 2, 0).numpy()
 
-    def _choose(self, hidden: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor]:
-        logits = self._logits(hidden)
-        log_probs = logits.log_softmax(-1)
-        if chance is None:
-            likelihood, chosen = log_probs.max(-1)
-            return chosen, likelihood
-        # One uniform number a token, turned into a token by the cumulated probabilities.
-        heaps = log_probs.exp().cumsum(-1)
-        chosen = torch.searchsorted(heaps, (chance * heaps[..., -1])[..., None])[..., 0]
-        chosen = chosen.clamp_(max=heaps.shape[-1] - 1)
-        return chosen, log_probs.gather(-1, chosen[..., None])[..., 0]
-
-    def _logits(self, hidden: Tensor) -> Tensor:
+    def _logits(self, network: Network, hidden: Tensor, places: Tensor | None) -> Tensor:
         """At the temperature of sampling; what no text may hold is never written."""
-        logits = self.network.logits(hidden) / self.config.temperature
-        logits[..., PAD] = -torch.inf
-        return logits
+        logits = network.logits(hidden) / self.config.temperature
+        if self._form is not None and places is not None:
+            return logits + self._form.bars(places)
+        return logits.index_fill_(-1, torch.tensor([PAD]), -torch.inf)
 
     # Scoring
 
@@ -234,9 +247,8 @@ class TinyMind(Mind):
         hidden = read(network, generations, rows, table)
         log_probs = hidden.new_zeros(table.shape)
         entropy = hidden.new_zeros(table.shape)
-        logits = network.logits(hidden[mask]) / self.config.temperature
-        logits = logits.index_fill(-1, torch.tensor([PAD]), -torch.inf)
-        every = logits.log_softmax(-1)
+        places = None if self._form is None else self._form.places([each.prompt for each in generations], table)[mask]
+        every = self._logits(network, hidden[mask], places).log_softmax(-1)
         log_probs[mask] = every.gather(-1, table[mask][:, None])[:, 0]
         entropy[mask] = -(every.exp() * every.masked_fill(every == -torch.inf, 0.0)).sum(-1)
         return Scores(log_probs, entropy, hidden, mask)
