@@ -27,7 +27,7 @@ import numpy as np
 
 import autotelic
 from autotelic.minds.base import Generation
-from autotelic.minds.learner import Graded
+from autotelic.minds.samples import Graded
 from autotelic.minds.tiny.mind import TinyMind
 from autotelic.minds.tiny.vocabulary import END
 from autotelic.play.evaluation import Row

@@ -12,7 +12,8 @@ from autotelic.learning import losses
 from autotelic.minds import learner as module
 from autotelic.minds.base import Generation
 from autotelic.minds.config import ESTIMATORS, LearnerConfig
-from autotelic.minds.learner import Graded, Learner
+from autotelic.minds.learner import Learner
+from autotelic.minds.samples import Graded
 from autotelic.minds.tiny.mind import TinyConfig, TinyMind
 
 TOKENS = ("<ask>", "<answer>", "a", "b", "c", "d")
@@ -143,7 +144,7 @@ def test_equal_texts_scored_once_give_the_gradient_of_all(monkeypatch, estimator
     for folds in (True, False):
         with monkeypatch.context() as patch:
             if not folds:
-                patch.setattr(module._Batch, "fold", lambda self: None)
+                patch.setattr(module.Batch, "fold", lambda self: None)
             mind = mind_of()
             learner = Learner(config_of(estimator=estimator, grad_clip=0.0), mind)
             monkeypatch.setattr(learner, "_move", lambda weights, tally: None)
@@ -271,7 +272,7 @@ def test_averaged_weights_are_lent_and_given_back():
 
 def test_minibatches_hold_every_sample_once_and_keep_groups_together():
     mind = mind_of()
-    batch = module._Batch(graded(mind, echo))
+    batch = module.Batch(graded(mind, echo))
     parts = batch.minibatches(10, np.random.default_rng(0))
     assert sorted(at for part in parts for at in part) == list(range(32))
     assert len(parts) == 4

@@ -11,7 +11,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -20,27 +19,17 @@ from torch import Tensor, nn
 
 from autotelic.errors import UserError
 from autotelic.learning import losses
-from autotelic.learning.advantages import ESTIMATORS, Aggregate, zero_variance
+from autotelic.learning.advantages import ESTIMATORS, Aggregate
 from autotelic.learning.gae import token_advantages
-from autotelic.learning.losses import PolicyFigures
 from autotelic.learning.muon import Muon
-from autotelic.minds.base import Generation, Mind, Scores
+from autotelic.minds.base import Generation, Mind
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
+from autotelic.minds.samples import Batch, Figures, Graded, Tally, table
 from autotelic.minds.threads import side_by_side
 
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Graded:
-    """A generation and what it earned."""
-
-    generation: Generation
-    reward: float
-    baseline: str  # what was asked for: a role and a kind, such as solve/deduction
-    group: str  # equal for generations that answer the same prompt
-    hindsight: bool = False  # sampled for another prompt: to be remembered, not compared
+# A loss, and what notes its figures once its gradient is there.
+_Loss = tuple[Tensor, Callable[[], None]]
 
 
 class Learner:
@@ -79,7 +68,7 @@ class Learner:
 
     def learn(self, graded: Sequence[Graded]) -> Figures:
         """Changes the weights; returns figures, by role and kind where that makes sense."""
-        batch = _Batch([each for each in graded if not each.hindsight])
+        batch = Batch([each for each in graded if not each.hindsight])
         hindsight = [each for each in graded if each.hindsight]
         if not (len(batch) or hindsight) or not self.config.enabled:
             return {}
@@ -90,7 +79,7 @@ class Learner:
         folded = self.values is None and not (self.config.kl or self.config.entropy or self.config.entropy_floor)
         if folded:
             batch.fold()
-        tally = _Tally()
+        tally = Tally()
         rng = np.random.default_rng([self.steps, len(graded)])
         first = True
         for _ in range(self.config.epochs):
@@ -105,7 +94,7 @@ class Learner:
             figures |= {f"{name}/entropy": entropy for name, entropy in sorted(tally.entropies().items())}
         return figures | tally.figures()
 
-    def _look_before(self, batch: _Batch) -> None:
+    def _look_before(self, batch: Batch) -> None:
         """What has to be known of the weights before they change: old log-probabilities, the base's, and values."""
         several = self.config.epochs > 1 or self.config.minibatch < len(batch)
         rescore = self.values is not None or (self.config.rescore and several)
@@ -122,7 +111,7 @@ class Learner:
                 if self.config.kl:
                     batch.enter(batch.base, piece, self.mind.base_log_probs(said))
 
-    def _compare(self, batch: _Batch) -> None:
+    def _compare(self, batch: Batch) -> None:
         """Advantages, one a token: for the estimators that compare whole answers, the same for all of an answer's."""
         if not len(batch):
             return
@@ -130,7 +119,7 @@ class Learner:
             whole = ESTIMATORS[self.config.estimator].advantages(batch.rewards, batch.baselines, batch.groups)
             batch.enter(batch.advantages, range(len(batch)), whole[:, None].expand(-1, max(batch.lengths)))
             return
-        known = _table([batch.values[at] for at in range(len(batch))])
+        known = table([batch.values[at] for at in range(len(batch))])
         mask = torch.arange(known.shape[1]) < torch.tensor(batch.lengths)[:, None]
         found, returns = token_advantages(batch.rewards, known, mask, self.config.gamma, self.config.gae_lambda)
         if int(mask.sum()) > 1:
@@ -138,7 +127,7 @@ class Learner:
         batch.enter(batch.advantages, range(len(batch)), found)
         batch.enter(batch.returns, range(len(batch)), returns)
 
-    def _update(self, batch: _Batch, part: Sequence[int], tally: _Tally, first: bool) -> bool:
+    def _update(self, batch: Batch, part: Sequence[int], tally: Tally, first: bool) -> bool:
         """One minibatch: gradients piece by piece, then one move. Says whether there was anything to learn."""
         total = sum(batch.lengths[at] for at in part) if self.aggregate == "token" else len(part)
         part = [at for at in part if at in batch.teaching]
@@ -186,19 +175,19 @@ class Learner:
                         weight.grad = part if weight.grad is None else weight.grad.add_(part)
                 note()
 
-    def _loss(self, batch: _Batch, rows: Sequence[int], total: int, tally: _Tally, first: bool) -> _Loss:
+    def _loss(self, batch: Batch, rows: Sequence[int], total: int, tally: Tally, first: bool) -> _Loss:
         """Of one piece of a minibatch."""
         config, said = self.config, [batch.generations[at] for at in rows]
         scores = self.mind.score(said)
         mask, join = scores.mask, {"aggregate": self.aggregate, "total": total, "constant": config.constant}
-        sampler = _table([torch.from_numpy(generation.log_probs) for generation in said])
-        old = scores.log_probs.detach() if first else _table([batch.old[at] for at in rows]) if batch.old else sampler
+        sampler = table([torch.from_numpy(generation.log_probs) for generation in said])
+        old = scores.log_probs.detach() if first else table([batch.old[at] for at in rows]) if batch.old else sampler
         cap = config.importance_cap
         weights = losses.importance_weights(old, sampler, mask, cap) if cap else None
         loss, moved = losses.policy_loss(
             scores.log_probs,
             old,
-            _table([batch.advantages[at] for at in rows]),
+            table([batch.advantages[at] for at in rows]),
             mask,
             clip_low=config.clip_low,
             clip_high=config.clip_high,
@@ -211,15 +200,15 @@ class Learner:
             bonus, _ = losses.entropy_terms(scores.entropy, mask, weight=config.entropy, **floor, **join)
             loss = loss + bonus
         if config.kl:
-            base = _table([batch.base[at] for at in rows])
+            base = table([batch.base[at] for at in rows])
             loss = loss + config.kl * losses.kl_penalty(scores.log_probs, base, mask, weights=weights, **join)[0]
         if self.values is not None:
             guess = self.values(scores.hidden)[..., 0]
-            known, wanted = _table([batch.values[at] for at in rows]), _table([batch.returns[at] for at in rows])
+            known, wanted = table([batch.values[at] for at in rows]), table([batch.returns[at] for at in rows])
             loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
         return loss, lambda: tally.add(batch, rows, scores, moved, float(loss.detach()))
 
-    def _remember(self, batch: _Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
+    def _remember(self, batch: Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
         """Keeps this step's texts that were better than what they were compared with, and those that are right in
         hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
@@ -248,7 +237,7 @@ class Learner:
         keep = rng.random(len(said)) * weights.mean() < weights
         return [each for each, kept in zip(said, keep, strict=True) if kept]
 
-    def _replay(self, rng: np.random.Generator, tally: _Tally) -> None:
+    def _replay(self, rng: np.random.Generator, tally: Tally) -> None:
         """One update that makes remembered texts likelier, as many of each role and kind."""
         if not self.memory:
             return
@@ -280,7 +269,7 @@ class Learner:
                 said += [known[int(at * len(known))] for at in rng.random(many)]
         return said
 
-    def _move(self, weights: Sequence[nn.Parameter], tally: _Tally) -> None:
+    def _move(self, weights: Sequence[nn.Parameter], tally: Tally) -> None:
         bound = self.config.grad_clip or math.inf
         norm = float(nn.utils.clip_grad_norm_(weights, bound))
         if not math.isfinite(norm) or not math.isfinite(tally.loss):
@@ -337,146 +326,6 @@ class Learner:
             optimizer.load_state_dict({"state": dict(saved), "param_groups": whole["param_groups"]})
 
 
-class _Batch:
-    """A step's samples as the estimators want them."""
-
-    def __init__(self, graded: Sequence[Graded]) -> None:
-        # A reward is for something written: what has no tokens cannot be made likelier.
-        graded = [each for each in graded if len(each.generation.tokens)]
-        self.generations = [each.generation for each in graded]
-        self.names = [each.baseline for each in graded]
-        self.rewards = torch.tensor([each.reward for each in graded], dtype=torch.float32)
-        self.baselines = _numbers(self.names)
-        self.groups = _numbers([f"{each.baseline} {each.group}" for each in graded])
-        self.lengths = [len(generation.tokens) for generation in self.generations]
-        # What is known of each sample, a tensor as long as the answer; empty where it was not asked for.
-        self.old: dict[int, Tensor] = {}
-        self.base: dict[int, Tensor] = {}
-        self.values: dict[int, Tensor] = {}
-        self.returns: dict[int, Tensor] = {}
-        self.advantages: dict[int, Tensor] = {}
-        self.teaching = set(range(len(graded)))  # the samples that updates look at
-
-    def enter(self, into: dict[int, Tensor], positions: Iterable[int], rows: Tensor) -> None:
-        for at, row in zip(positions, rows, strict=True):
-            into[at] = row[: self.lengths[at]]
-
-    def __len__(self) -> int:
-        return len(self.generations)
-
-    def fold(self) -> None:
-        """One sample stands for all of its group with the same text and advantage; those with advantage 0 for none."""
-        equal: dict[tuple[int, bytes, bytes, float], list[int]] = defaultdict(list)
-        for at, (group, generation) in enumerate(zip(self.groups.tolist(), self.generations, strict=True)):
-            advantage = float(self.advantages[at][0])
-            equal[group, generation.prompt.tobytes(), generation.tokens.tobytes(), advantage].append(at)
-        self.teaching = set()
-        for (*_, advantage), members in equal.items():
-            if advantage:
-                self.teaching.add(members[0])
-                self.advantages[members[0]] = self.advantages[members[0]] * len(members)
-
-    def by_baseline(self, part: Iterable[int]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = defaultdict(list)
-        for at in part:
-            found[self.names[at]].append(at)
-        return dict(found)
-
-    def minibatches(self, size: int, rng: np.random.Generator) -> list[list[int]]:
-        """Samples in a random order, groups kept together: parts of about equal size, `size` or less."""
-        groups: dict[int, list[int]] = defaultdict(list)
-        for at, group in enumerate(self.groups.tolist()):
-            groups[group].append(at)
-        shuffled = [groups[number] for number in rng.permutation(len(groups)).tolist()]
-        count = max(1, math.ceil(len(self) / size))
-        parts: list[list[int]] = [[] for _ in range(count)]
-        done = 0
-        for members in shuffled:
-            parts[min(done * count // max(len(self), 1), count - 1)].extend(members)
-            done += len(members)
-        return [part for part in parts if part]
-
-    def figures(self) -> Figures:
-        """Lengths, the entropy as the samples themselves estimate it, and how many groups teach nothing because all
-        their samples earned the same."""
-        found: Figures = {}
-        for name, members in sorted(self.by_baseline(range(len(self))).items()):
-            said = [self.generations[at] for at in members]
-            found[f"{name}/length"] = float(np.mean([len(generation.tokens) for generation in said]))
-            found[f"{name}/finished"] = float(np.mean([generation.finished for generation in said]))
-            found[f"{name}/entropy"] = -float(np.concatenate([generation.log_probs for generation in said]).mean())
-            chosen = torch.tensor(members)
-            flat = zero_variance(self.rewards[chosen], self.groups[chosen])
-            found[f"{name}/zero_variance_groups"] = float(flat.sum())
-            found[f"{name}/groups"] = float(len(flat))
-        return found
-
-
-# A loss, and what notes its figures once its gradient is there.
-_Loss = tuple[Tensor, Callable[[], None]]
-
-
-class _Tally:
-    """What a step's updates show of themselves."""
-
-    def __init__(self) -> None:
-        self.norms: list[float] = []
-        self.gradients: dict[str, float] = {}
-        self.loss = 0.0
-        self.losses: list[float] = []
-        self.replayed: list[float] = []
-        self.moved: list[PolicyFigures] = []
-        self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])  # tokens, entropy, divergence
-
-    def add(
-        self,
-        batch: _Batch,
-        rows: Sequence[int],
-        scores: Scores,
-        moved: PolicyFigures,
-        loss: float,
-    ) -> None:
-        self.loss = loss
-        self.losses.append(loss)
-        self.moved.append(moved)
-        entropy = scores.entropy.detach().masked_fill(~scores.mask, 0.0).sum(1).tolist()
-        tokens = scores.mask.sum(1).tolist()
-        away = [0.0] * len(rows)
-        if batch.base:
-            base = _table([batch.base[at] for at in rows])
-            distance = (scores.log_probs.detach() - base).masked_fill(~scores.mask, 0.0)
-            away = ((-distance).expm1() + distance).sum(1).tolist()
-        for at, many, disorder, far in zip(rows, tokens, entropy, away, strict=True):
-            total = self.sums[batch.names[at]]
-            total[0] += many
-            total[1] += disorder
-            total[2] += far
-
-    def replay(self, loss: float) -> None:
-        self.loss = loss
-        self.replayed.append(loss)
-
-    def entropies(self) -> dict[str, float]:
-        return {name: total[1] / max(total[0], 1) for name, total in self.sums.items()}
-
-    def figures(self) -> Figures:
-        moved = PolicyFigures.joined(self.moved)
-        found = {
-            "updates": float(len(self.norms)),
-            "loss": sum(self.losses) / max(len(self.norms), 1),
-            "grad_norm": float(np.mean(self.norms)) if self.norms else 0.0,
-            "clipped": moved.clipped,
-            "kl_old": moved.kl,
-            "ratio_max": moved.ratio_max,
-        }
-        if self.replayed:
-            found["replay_loss"] = float(np.mean(self.replayed))
-        for name, total in sorted(self.sums.items()):
-            if total[2]:
-                found[f"{name}/kl_base"] = total[2] / total[0]
-        return found | {f"{name}/grad_norm": norm for name, norm in sorted(self.gradients.items())}
-
-
 def _packed(known: Sequence[Generation]) -> dict[str, Any]:
     """Generations as plain tensors; what they were sampled with is not needed any more."""
     rows = [(generation.prompt, generation.tokens) for generation in known]
@@ -490,15 +339,6 @@ def _unpacked(packed: Mapping[str, Any]) -> list[Generation]:
     lengths = packed["lengths"].flatten().tolist()
     parts = [part.numpy() for part in packed["tokens"].split(lengths)]
     return [Generation("", prompt, tokens) for prompt, tokens in zip(parts[::2], parts[1::2], strict=True)]
-
-
-def _numbers(labels: Sequence[str]) -> Tensor:
-    known: dict[str, int] = {}
-    return torch.tensor([known.setdefault(label, len(known)) for label in labels], dtype=torch.long)
-
-
-def _table(rows: Sequence[Tensor]) -> Tensor:
-    return nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 
 def _norm(gradients: Iterable[Tensor | None]) -> float:

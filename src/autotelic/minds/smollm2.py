@@ -95,7 +95,7 @@ def _convert(file: Path, into: Path) -> None:
             quantization_config=transformers.GgufConfig(dequantize=True),
             **place,
         )
-    except (OSError, ValueError, KeyError, IndexError, RuntimeError, NotImplementedError, struct.error) as error:
+    except (OSError, ValueError, KeyError, IndexError, RuntimeError, struct.error) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{file}: not a GGUF file that transformers can read, or cut short: {reason}") from error
     try:

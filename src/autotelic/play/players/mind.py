@@ -71,7 +71,7 @@ class MindPlayer(Player):
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         if self.learner is None:
             return {}
-        from autotelic.minds.learner import Graded
+        from autotelic.minds.samples import Graded
 
         return self.learner.learn(
             [
