@@ -365,6 +365,13 @@ def test_two_players_learn_each_from_their_own_role(make_loop):
     assert {sample.role for sample, _ in solver.taught[0]} == {"solve"}
 
 
+def test_what_two_players_learned_is_told_apart(make_loop):
+    proposer, solver = Script(), Script()
+    solver.taught.append([])
+    figures = make_loop(proposer, solver).run(2)
+    assert (figures["learn/proposer/lessons"], figures["learn/solver/lessons"]) == (1.0, 2.0)
+
+
 def test_a_false_claim_of_success_is_entered_in_the_ledger_and_changes_nothing(make_loop):
     loop = make_loop(Script(answers=["-1"], claim=True))
     figures = loop.run(2)

@@ -167,6 +167,15 @@ def test_what_the_learner_says_is_shown_by_role_with_a_line_a_kind(measured_run)
     assert not [title for title in shown if title.startswith(("Proposer: ", "Learner: solve"))]
 
 
+def test_what_two_players_learned_is_shown_apart(make_run):
+    path = make_run(2, result=False)
+    with Run.open(path) as run:
+        run.metrics.write(41, {"learn/proposer/loss": 1.5, "learn/solver/loss": 2.5})
+    shown = charts(read(write_report(path)))
+    assert shown["Proposer: Loss"].endswith("1.5 → 1.5")
+    assert shown["Solver: Loss"].endswith("2.5 → 2.5")
+
+
 def test_groups_that_teach_nothing_are_a_share_of_all_groups(measured_run):
     shown = charts(read(write_report(measured_run)))
     assert shown["Solver: groups that teach nothing"].endswith("deduction 25.0 % → 25.0 %")

@@ -318,7 +318,13 @@ class Loop:
             if self.proposer is self.solver:
                 learned = self.solver.learn([*asked, *answered])
             else:
-                learned = self.proposer.learn(asked) | self.solver.learn(answered)
+                # What is named by role and kind is told apart already; the rest would hide the other player's.
+                apart = {"proposer": self.proposer.learn(asked), "solver": self.solver.learn(answered)}
+                learned = {
+                    name if "/" in name else f"{role}/{name}": value
+                    for role, figures in apart.items()
+                    for name, value in figures.items()
+                }
         return {f"learn/{name}": value for name, value in learned.items()}
 
     def _hindsight(self, attempted: Attempted) -> list[tuple[Sample, float]]:

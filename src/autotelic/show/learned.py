@@ -147,13 +147,15 @@ def difficulty(page: Page) -> str:
 
 
 def learner(page: Page) -> str:
-    """All that the learner reported: of the whole step, then by role with a line a kind."""
+    """All that the learner reported: of the whole step, by player where two learn; then by role with a line a kind."""
     found = page.curves.under("learn")
     whole = [name for name in found if name.partition("/")[0] not in ROLES]
     cards = []
-    for name in _ranked(whole, _WHOLE):
-        title, note = _WHOLE.get(name, (f"Learner: {name}", ""))
-        how = {"share": name in _SHARES, "from_zero": False}
+    for name in _ranked(whole, {f"{who}{what}": None for what in _WHOLE for who in ("", "proposer/", "solver/")}):
+        who, _, what = name.rpartition("/")
+        title, note = _WHOLE.get(what, (what, ""))
+        title = f"{who.capitalize() or 'Learner'}: {title}" if who or what not in _WHOLE else title
+        how = {"share": what in _SHARES, "from_zero": False}
         cards.append(lines(page, title, note, {name: found[name]}, {name: "dark"}, **how))
     for role in ROLES:
         by_name = _by_name(page, role)

@@ -1,4 +1,4 @@
-"""The mind `tiny`: about a million weights, a vocabulary given by the world, and nothing known but form.
+"""The mind `tiny`: a small transformer, a vocabulary given by the world, and nothing known but form.
 
 Its base weights are trained at first use on babble, texts of the right form whose answers are random, and kept in the
 user's cache. What is true it can learn only from rewards.
