@@ -3,6 +3,7 @@ needs a server, is checked in test_endpoint.py.)"""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def of_class(mind: type[TinyMind]) -> TinyMind:
     """Small, with random base weights: as it would be at the start of a run."""
     made = mind(TinyConfig(width=32, heads=2, layers=1, max_tokens=6), TOKENS)
-    made._base = {name: weight.clone() for name, weight in made.network.state_dict().items()}
+    made._base = copy.deepcopy(made.network)
     return made
 
 

@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,12 +15,10 @@ from typing import Any
 import pytest
 
 from autotelic import registry
-from autotelic.cli.play import PRESETS
+from autotelic.cli import play
 from autotelic.errors import UserError
 from autotelic.minds.hf import HFConfig, HFMind
 from autotelic.minds.memory import memory_errors
-from autotelic.runs import config as configuration
-from autotelic.runs.config import Group
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -60,6 +57,11 @@ def without_a_shard(model: Path) -> None:
     sorted(model.glob("model-*.safetensors"))[1].unlink()
 
 
+def without_a_weight_map(model: Path) -> None:
+    in_shards(model)
+    (model / "model.safetensors.index.json").write_text("{}")
+
+
 def without_a_weight(model: Path) -> None:
     from safetensors.torch import load_file, save_file
 
@@ -92,6 +94,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "half the weights": (cut("model.safetensors", 0.5), "cannot read its weights: a file is damaged or cut short"),
     "empty weights": (cut("model.safetensors", 0), "cannot read its weights: a file is damaged or cut short"),
     "a missing shard": (without_a_shard, "cannot read its weights: No such file .*model-00002-of-"),
+    "an index of nothing": (without_a_weight_map, "cannot read its weights: 'weight_map' is not there"),
     "a missing weight": (
         without_a_weight,
         r"not those of its config.json: model\.layers\.1\.mlp\.up_proj\.weight missing",
@@ -259,6 +262,18 @@ def test_a_model_of_which_the_cache_has_a_part_is_downloaded(hub, tmp_path):
     assert HFMind(HFConfig(model="some/model")).width == 32
 
 
+@pytest.mark.parametrize("index", ["{}", "[]", "{", '{"weight_map": 3}', '{"weight_map": {"a": []}}'])
+def test_a_damaged_index_in_the_cache_is_one_line(hub, tmp_path, index):
+    HFMind(HFConfig(model="some/model"))
+    kept = tmp_path / "hub" / "models--some--model"
+    (kept / "snapshots" / HubRequest.commit / "model.safetensors.index.json").write_text(index)
+    line = (
+        f"cannot read its weights: model.safetensors.index.json is damaged; remove {kept}, and it is downloaded again"
+    )
+    with pytest.raises(UserError, match=f"^model some/model: {line}$"):
+        HFMind(HFConfig(model="some/model"))
+
+
 def test_a_download_that_breaks_off_is_one_line_and_goes_on_later(hub, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the retries
     hub.cut = True
@@ -309,17 +324,6 @@ def test_running_out_of_memory_is_one_line_for_a_gpu_too():
 # --- presets --------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Schema:
-    player: Any = None
-
-
-def preset(name: str, monkeypatch: pytest.MonkeyPatch, *overrides: str) -> Any:
-    monkeypatch.setitem(registry.BUILT_IN["minds"], "hf", "autotelic.minds.hf:HFMind")
-    groups = {"player": Group("players")}
-    return configuration.compose(Schema, groups, [f"player={name}", *overrides], presets=PRESETS).player
-
-
 @pytest.mark.parametrize(
     ("name", "model"),
     [
@@ -329,14 +333,21 @@ def preset(name: str, monkeypatch: pytest.MonkeyPatch, *overrides: str) -> Any:
         ("qwen2.5-coder-7b", "Qwen/Qwen2.5-Coder-7B"),
     ],
 )
-def test_a_preset_names_a_model_and_can_be_changed(name, model, monkeypatch):
-    config = preset(name, monkeypatch)
+def test_a_preset_names_a_model_and_can_be_changed(name, model):
+    config = play.compose([f"player={name}"], None).player
     assert (config.name, config.model) == ("hf", model)
-    assert preset(name, monkeypatch, "player.model=/some/where", "player.learner.lr=0.5").learner.lr == 0.5
+    changed = play.compose([f"player={name}", "player.model=/some/where", "player.learner.lr=0.5"], None).player
+    assert (changed.model, changed.learner.lr) == ("/some/where", 0.5)
 
 
-def test_a_preset_plays_with_a_model_from_a_local_path(qwen, monkeypatch):
-    config = preset("qwen2.5-coder-3b", monkeypatch, f"player.model={qwen}", "player.max_tokens=8", "player.lora=2")
-    mind = HFMind(config)
+@pytest.mark.parametrize("player", ["qwen2.5-coder-7b", "smollm2", "some/model"])
+def test_a_big_mind_is_measured_with_a_part_of_the_suite_unless_told(player):
+    assert play.compose([f"player={player}"], None).evaluate_tasks == 120
+    assert play.compose([f"player={player}", "evaluate_tasks=null"], None).evaluate_tasks is None
+
+
+def test_a_preset_plays_with_a_model_from_a_local_path(qwen):
+    changes = [f"player.model={qwen}", "player.max_tokens=8", "player.lora=2"]
+    mind = HFMind(play.compose(["player=qwen2.5-coder-3b", *changes], None).player)
     assert "User: Why?\n\nAssistant:" in mind.tokenizer.decode(mind.encode("Why?"))
     assert all(".lora_" in name for name in mind.state())

@@ -1,7 +1,10 @@
 """The learner: what one step's updates do to a mind."""
 
+import copy
 import dataclasses
+import logging
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +16,10 @@ from autotelic.minds import learner as module
 from autotelic.minds.base import Generation
 from autotelic.minds.config import ESTIMATORS, LearnerConfig
 from autotelic.minds.learner import Learner
+from autotelic.minds.memory import memory_errors
 from autotelic.minds.samples import Graded
 from autotelic.minds.tiny.mind import TinyConfig, TinyMind
+from autotelic.runs.checkpoints import Checkpoints
 
 TOKENS = ("<ask>", "<answer>", "a", "b", "c", "d")
 PROMPTS = ["<ask>a<answer>", "<ask>b<answer>", "<ask>c<answer>", "<ask>d<answer>"]
@@ -24,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def mind_of() -> TinyMind:
     mind = TinyMind(TinyConfig(width=32, heads=2, layers=1, max_tokens=3), TOKENS)
-    mind._base = {name: weight.clone() for name, weight in mind.network.state_dict().items()}
+    mind._base = copy.deepcopy(mind.network)
     return mind
 
 
@@ -44,6 +49,14 @@ def graded(mind: TinyMind, reward, n: int = 8, seed: int = 0, prompts=PROMPTS) -
 def echo(prompt: str, text: str) -> float:
     """Right: the letter that was asked."""
     return float(text[:1] == prompt[5])
+
+
+def shaken(mind: TinyMind, by: float = 0.3, seed: int = 5) -> None:
+    """Moves the weights at random."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in mind.parameters():
+            weight.add_(by * torch.randn(weight.shape, generator=generator))
 
 
 def right(mind: TinyMind) -> float:
@@ -104,23 +117,29 @@ def test_old_log_probabilities_are_those_before_the_first_update(monkeypatch):
         torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
 
 
-def test_a_sampler_that_differs_is_corrected_for(monkeypatch):
+def gradients_of(learner: Learner, samples: list[Graded], monkeypatch) -> list[list[torch.Tensor]]:
+    """The gradients of each of a step's updates, none of which moves the weights."""
+    seen: list[list[torch.Tensor]] = []
+
+    def spy(weights, loss: float) -> float:
+        seen.append([torch.zeros_like(weight) if weight.grad is None else weight.grad.clone() for weight in weights])
+        return 0.0
+
+    monkeypatch.setattr(learner, "_move", spy)
+    learner.learn(samples)
+    return seen
+
+
+@pytest.mark.parametrize(("shift", "cap", "factor"), [(0.0, 2.0, 1.0), (0.5, 2.0, math.exp(0.5)), (1.0, 2.0, 2.0)])
+def test_a_sampler_that_differs_is_corrected_for_up_to_the_cap(monkeypatch, shift: float, cap: float, factor: float):
     mind = mind_of()
     samples = graded(mind, echo)
-    shifted = [
-        Graded(
-            Generation(s.generation.text, s.generation.prompt, s.generation.tokens, s.generation.log_probs - 1.0),
-            s.reward,
-            s.baseline,
-            s.group,
-        )
-        for s in samples
-    ]
-    seen = []
-    weigh = losses.importance_weights
-    monkeypatch.setattr(losses, "importance_weights", lambda *given: seen.append(weigh(*given)) or seen[-1])
-    Learner(config_of(importance_cap=2.0), mind).learn(shifted)
-    assert seen[0].max() == 2.0  # e, capped
+    rarer = [dataclasses.replace(s.generation, log_probs=s.generation.log_probs - shift) for s in samples]
+    shifted = [dataclasses.replace(s, generation=said) for s, said in zip(samples, rarer, strict=True)]
+    (plain,) = gradients_of(Learner(config_of(importance_cap=0.0), mind), samples, monkeypatch)
+    (found,) = gradients_of(Learner(config_of(importance_cap=cap), mind), shifted, monkeypatch)
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, factor * other, atol=1e-6, rtol=1e-4)
 
 
 def test_pieces_and_baselines_add_up_to_the_gradient_of_the_whole(monkeypatch):
@@ -132,8 +151,7 @@ def test_pieces_and_baselines_add_up_to_the_gradient_of_the_whole(monkeypatch):
         mixed = [Graded(s.generation, s.reward, f"solve/{'xy'[at % 2]}", s.group) for at, s in enumerate(samples)]
         learner = Learner(config_of(optimizer="adamw", gradients_by_kind=by_kind, grad_clip=0.0), mind)
         with monkeypatch.context() as patch:
-            patch.setattr(learner, "_move", lambda weights, tally: moves.append([w.grad.clone() for w in weights]))
-            learner.learn(mixed)
+            moves += gradients_of(learner, mixed, patch)
     for other in moves[1:]:
         torch.testing.assert_close(other, moves[0], atol=1e-5, rtol=1e-4)
 
@@ -147,9 +165,7 @@ def test_equal_texts_scored_once_give_the_gradient_of_all(monkeypatch, estimator
                 patch.setattr(module.Batch, "fold", lambda self: None)
             mind = mind_of()
             learner = Learner(config_of(estimator=estimator, grad_clip=0.0), mind)
-            monkeypatch.setattr(learner, "_move", lambda weights, tally: None)
-            learner.learn(graded(mind, echo, n=32))
-            gradients.append([weight.grad.clone() for weight in mind.parameters() if weight.grad is not None])
+            gradients += gradients_of(learner, graded(mind, echo, n=32), patch)
     for one, other in zip(*gradients, strict=True):
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
@@ -165,6 +181,22 @@ def test_only_answers_better_than_their_group_are_remembered():
     assert texts
     assert all(echo(prompt, text) for prompt, text in texts)
     assert len(set(texts)) == len(texts)
+
+
+def test_a_wrong_answer_is_not_remembered_though_others_of_its_group_are_worse():
+    """As self-play pays: right 1, wrong -0.5, badly formatted -1."""
+
+    def paid(prompt: str, text: str) -> float:
+        return 1.0 if echo(prompt, text) else -0.5 if text[:1] in ("a", "b") else -1.0
+
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    samples = graded(mind, paid, n=8)
+    assert {each.reward for each in samples} == {1.0, -0.5, -1.0}
+    learner.learn(samples)
+    said = {(each.prompt.tobytes(), each.tokens.tobytes()) for each in learner.memory["solve/echo"]}
+    right = [each.generation for each in samples if each.reward == 1.0]
+    assert said == {(each.prompt.tobytes(), each.tokens.tobytes()) for each in right}
 
 
 def test_memory_forgets_the_oldest():
@@ -202,6 +234,22 @@ def test_what_is_right_in_hindsight_is_remembered_and_not_compared():
     assert [each.prompt.tolist() for each in learner.memory["solve/echo"]] == [mind.encode(PROMPTS[1]).tolist()]
     assert learner.memory["solve/echo"][0].tokens.tolist() == samples[0].generation.tokens.tolist()
     assert figures["solve/echo/groups"] == len(PROMPTS)
+
+
+def test_what_did_not_fit_after_its_prompt_in_hindsight_is_not_remembered():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    unsaid = Generation("", mind.encode(PROMPTS[1]), finished=False)
+    learner.learn([*graded(mind, echo, n=32), Graded(unsaid, 1.0, "solve/echo", "elsewhere", hindsight=True)])
+    assert all(len(each.tokens) for each in learner.memory["solve/echo"])
+
+
+def test_hindsight_without_replay_is_one_line():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=0), mind)
+    (said, *_) = graded(mind, lambda prompt, text: 0.0)
+    with pytest.raises(UserError, match=r"player\.learner\.replay is 0.*loop\.hindsight=false$"):
+        learner.learn([dataclasses.replace(said, hindsight=True)])
 
 
 def recalled(shares: dict[str, int], **changes) -> dict[str, int]:
@@ -243,13 +291,16 @@ def test_anchored_proposals_are_remembered_as_often_as_the_base_would_write_them
     assert kept.count("True") == pytest.approx(0.4 * 2000, abs=100)  # 1/4 of the mean of 1 and 1/4
 
 
-def test_answers_are_not_anchored():
+@pytest.mark.parametrize("role", ["propose", "solve"])
+def test_answers_are_not_anchored(role: str):
     mind = mind_of()
+    shaken(mind)  # away from its base: proposals that the base would not have written are left out
     learner = Learner(config_of(estimator="sil", replay=1, anchored=True), mind)
-    samples = graded(mind, echo, n=16)
+    samples = [dataclasses.replace(each, baseline=f"{role}/echo") for each in graded(mind, echo, n=64)]
     learner.learn(samples)
-    better = {each.generation.text[:1] + each.group for each in samples if each.reward}
-    assert {each.text[:1] for each in learner.memory["solve/echo"]} == {text[:1] for text in better}
+    better = {(each.generation.prompt.tobytes(), each.generation.tokens.tobytes()) for each in samples if each.reward}
+    (known,) = learner.memory.values()
+    assert len(known) == len(better) if role == "solve" else 0 < len(known) < 0.8 * len(better)
 
 
 def test_weights_that_are_not_finite_after_an_update_are_one_line():
@@ -302,6 +353,37 @@ def test_the_divergence_from_the_base_pulls_back():
     assert drift(2.0) < 0.5 * drift(0.0)
 
 
+@pytest.mark.parametrize("cap", [2.0, 0.0])
+def test_the_divergence_is_that_of_the_weights_as_they_are_in_every_update(monkeypatch, cap: float):
+    mind, other = mind_of(), mind_of()
+    shaken(other, 0.1, seed=6)
+    mind._base = other.network
+    samples = graded(mind, lambda prompt, text: 0.0, n=32)  # nothing to compare: all that pulls is the divergence
+    said = [each.generation for each in samples]
+    found, wanted, unweighted = [], [], []
+
+    def moved(weights, loss: float) -> float:
+        found.append([weight.grad.clone() for weight in weights])
+        scores, known = mind.score(said), mind.base_log_probs(said)
+        sampler = module.table([torch.from_numpy(each.log_probs) for each in said])
+        square = 0.5 * (scores.log_probs - known) ** 2
+        ratio = (scores.log_probs.detach() - sampler).exp().clamp(max=cap or math.inf)
+        for into, terms in ((wanted, ratio * square), (unweighted, square)):
+            into.append(torch.autograd.grad(terms[scores.mask].mean(), weights, retain_graph=True))
+        shaken(mind, 0.05)
+        return 0.0
+
+    learner = Learner(config_of(kl=1.0, epochs=2, importance_cap=cap, grad_clip=0.0), mind)
+    monkeypatch.setattr(learner, "_move", moved)
+    learner.learn(samples)
+    assert len(found) == 2
+    for update in range(2):
+        for one, other in zip(found[update], wanted[update], strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
+    far = max(float((one - other).abs().max()) for one, other in zip(wanted[1], unweighted[1], strict=True))
+    assert far > 1e-2  # the weights have moved far enough to matter
+
+
 def test_entropy_below_the_floor_is_pushed_up():
     def disorder(floor: float) -> float:
         mind = mind_of()
@@ -341,6 +423,144 @@ def test_a_restored_learner_goes_on_exactly(changes):
     torch.testing.assert_close(second.averages, whole.averages, rtol=0, atol=0)
 
 
+def both_roles(mind: TinyMind, seed: int) -> list[Graded]:
+    """A step's samples: proposals, which are one group, and answers."""
+    asked = graded(mind, lambda prompt, text: 0.5 * ("a" in text) - 0.5 * (len(text) > 2), n=16, seed=100 + seed)
+    proposals = [dataclasses.replace(each, baseline="propose/echo", group="") for each in asked]
+    return proposals + graded(mind, echo, n=16, seed=seed)
+
+
+EXACT = [
+    {"estimator": "sil", "optimizer": "muon", "anchored": True, "average": 0.9, "replay": 3, "replay_size": 8},
+    {"estimator": "ppo", "kl": 0.1, "entropy_floor": 1.5, "epochs": 2},
+    {"estimator": "trr++"},
+]
+
+
+@pytest.mark.parametrize("changes", EXACT, ids=lambda changes: changes["estimator"])
+def test_a_learner_restored_from_disk_goes_on_to_the_bit(tmp_path: Path, changes):
+    config = config_of(minibatch=48, **changes)
+
+    def learned(mind: TinyMind, learner: Learner, steps: range, into: str) -> bytes:
+        """Learns, and says which digests the files of the checkpoint have."""
+        for step in steps:
+            learner.learn(both_roles(mind, seed=step))
+        saved = Checkpoints(tmp_path / into).save(
+            steps.stop, {"proposer": {"mind": mind.state(), "learner": learner.state()}}
+        )
+        return (saved / "manifest.json").read_bytes()
+
+    mind = mind_of()
+    whole = learned(mind, Learner(config, mind, seed=3), range(5), "whole")
+    mind = mind_of()
+    learned(mind, Learner(config, mind, seed=3), range(3), "broken")
+    mind = mind_of()
+    learner = Learner(config, mind, seed=3)
+    step, state = Checkpoints(tmp_path / "broken").load()
+    mind.load_state(state["proposer"]["mind"])
+    learner.load_state(state["proposer"]["learner"])
+    assert learned(mind, learner, range(step, 5), "broken") == whole
+
+
+FORKS = [
+    ({}, {"average": 0.9}),
+    ({"average": 0.9}, {}),
+    ({}, {"estimator": "ppo"}),
+    ({"estimator": "ppo"}, {}),
+    ({}, {"optimizer": "muon"}),
+    ({"optimizer": "muon"}, {}),
+    ({"estimator": "ppo"}, {"estimator": "ppo", "optimizer": "muon"}),
+    ({"optimizer": "muon"}, {"estimator": "ppo"}),  # two optimisers before and after, of other weights
+    ({"estimator": "ppo", "optimizer": "muon", "average": 0.9}, {"estimator": "sil", "replay": 2}),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), FORKS)
+def test_a_fork_with_other_settings_learns_on(before, after):
+    mind = mind_of()
+    first = Learner(config_of(**before), mind)
+    first.learn(graded(mind, echo))
+    fork = Learner(config_of(**after), mind)
+    fork.load_state(first.state())
+    if fork.averages:  # those of the mind as it is
+        assert all(torch.equal(mean, weight) for mean, weight in zip(fork.averages, mind.parameters(), strict=True))
+    figures = fork.learn(graded(mind, lambda prompt, text: float(text[:1] < "c"), n=64, seed=1))
+    assert figures["updates"] == 1
+    assert fork.steps == 2
+
+
+def test_what_a_fork_keeps_of_its_settings_it_keeps_of_its_state(caplog):
+    """Here the value head and its optimiser, while the mind's own optimiser is another, and the user is told."""
+    mind = mind_of()
+    first = Learner(config_of(estimator="ppo"), mind)
+    first.learn(graded(mind, echo))
+    fork = Learner(config_of(estimator="ppo", optimizer="muon"), mind)
+    with caplog.at_level(logging.WARNING):
+        fork.load_state(first.state())
+    assert [each.getMessage() for each in caplog.records] == [
+        "player.learner.optimizer was adamw and is muon: it starts with no memory of gradients"
+    ]
+    assert first.values is not None
+    assert fork.values is not None
+    torch.testing.assert_close(fork.values.state_dict(), first.values.state_dict(), rtol=0, atol=0)
+    states = [optimizer.state_dict()["state"] for optimizer in fork.optimizers]
+    assert states[:2] == [{}, {}]
+    torch.testing.assert_close(states[2], first.optimizers[1].state_dict()["state"], rtol=0, atol=0)
+
+
+def test_a_fork_with_a_smaller_memory_forgets_at_once():
+    mind = mind_of()
+    first = Learner(config_of(estimator="sil", replay=1), mind)
+    first.learn(graded(mind, lambda prompt, text: float(text[:1] < "c"), n=64))
+    fork = Learner(config_of(estimator="sil", replay=1, memory=3), mind)
+    fork.load_state(first.state())
+    assert len(first.memory["solve/echo"]) > 3
+    newest = [each.tokens.tolist() for each in first.memory["solve/echo"][-3:]]
+    assert [each.tokens.tolist() for each in fork.memory["solve/echo"]] == newest
+
+
+def test_the_seed_decides_how_samples_are_shuffled():
+    learned = []
+    for seed in (0, 0, 1):
+        mind = mind_of()
+        Learner(config_of(minibatch=8), mind, seed).learn(graded(mind, echo))
+        learned.append(torch.cat([weight.detach().flatten() for weight in mind.parameters()]))
+    assert torch.equal(learned[0], learned[1])
+    assert not torch.equal(learned[0], learned[2])
+
+
+def exhaust(*_, **__):
+    """Asks for what no machine has."""
+    return torch.empty(1 << 60)
+
+
+def test_running_out_of_memory_in_an_optimiser_is_one_line_with_keys_that_the_mind_has(monkeypatch):
+    mind = mind_of()
+    learner = Learner(config_of(), mind)
+    monkeypatch.setattr(learner.optimizers[0], "step", exhaust)
+    with pytest.raises(UserError, match=r"^out of memory while learning: lower max_tokens; a run is safe at"):
+        learner.learn(graded(mind, echo))
+
+
+def test_running_out_of_memory_for_averages_is_one_line(monkeypatch):
+    mind = mind_of()
+    learner = Learner(config_of(average=0.9), mind)
+    monkeypatch.setattr(torch.Tensor, "clone", exhaust)
+    line = r"^out of memory while .* lower player\.learner\.average to 0;"
+    with pytest.raises(UserError, match=line):
+        Learner(config_of(average=0.9), mind)
+    with pytest.raises(UserError, match=line), learner.averaged():
+        pass
+
+
+def test_a_lack_of_memory_that_no_key_helps_against_is_one_line():
+    with (
+        pytest.raises(UserError, match=r"^out of memory while thinking; a run is safe at its last checkpoint$"),
+        memory_errors("thinking", "micro_batch", of=TinyConfig()),
+    ):
+        exhaust()
+
+
 def test_a_loss_that_is_not_finite_is_one_line_and_changes_nothing():
     mind = mind_of()
     before = {name: weight.clone() for name, weight in mind.state().items()}
@@ -358,6 +578,45 @@ def test_figures_are_by_role_and_kind():
     assert 1 <= figures["solve/echo/length"] <= 3
 
 
+@pytest.mark.parametrize("small", [True, False])
+def test_losses_and_norms_are_means_over_updates_of_their_sort(monkeypatch, small: bool):
+    """However many pieces an update has. A learning rate of 0 makes equal updates of all of a sort."""
+    monkeypatch.setattr(TinyMind, "small", small)
+    monkeypatch.setattr("autotelic.minds.tiny.mind._AREA", 60)
+    mind = mind_of()
+    samples = graded(mind, echo, n=32)
+    sil = config_of(estimator="sil", lr=0.0, epochs=2)
+    alone = Learner(sil, mind).learn(samples)
+    learner = Learner(dataclasses.replace(sil, replay=3), mind)
+    monkeypatch.setattr(learner, "_recalled", lambda rng: learner.memory["solve/echo"])
+    found = learner.learn(samples)
+    known = learner.memory["solve/echo"]
+    assert len(list(mind.pieces(known))) > 1
+    scores = mind.score(known)
+    likelihoods = (scores.log_probs * scores.mask).sum(1) / scores.mask.sum(1)
+    gradients = torch.autograd.grad(-likelihoods.mean(), mind.parameters(), allow_unused=True)
+    norm = math.sqrt(sum(float(part.square().sum()) for part in gradients if part is not None))
+    groups = np.array([each.reward for each in samples]).reshape(4, 32)
+    gain = np.maximum(groups - groups.mean(1, keepdims=True), 0).mean()
+    assert (found["updates"], found["replay_updates"]) == (2.0, 3.0)
+    assert found["loss"] == pytest.approx(-gain, rel=1e-3)
+    assert found["replay_loss"] == pytest.approx(-float(likelihoods.detach().mean()), rel=1e-4)
+    assert found["replay_grad_norm"] == pytest.approx(norm, rel=1e-3)
+    assert [found[name] for name in ("loss", "grad_norm")] == [alone[name] for name in ("loss", "grad_norm")]
+    assert not any(name.startswith("replay") for name in alone)
+
+
+def test_how_far_a_step_moved_is_also_said_by_role_and_kind():
+    mind = mind_of()
+    samples = [dataclasses.replace(s, baseline=f"solve/{'xy'[at % 2]}") for at, s in enumerate(graded(mind, echo))]
+    figures = Learner(config_of(epochs=4, lr=0.01, entropy=1e-9), mind).learn(samples)
+    tokens = [sum(len(s.generation.tokens) for s in samples if s.baseline == f"solve/{kind}") for kind in "xy"]
+    by_kind = [figures[f"solve/{kind}/kl_old"] for kind in "xy"]
+    assert min(by_kind) > 0
+    assert by_kind[0] != by_kind[1]
+    assert np.average(by_kind, weights=tokens) == pytest.approx(figures["kl_old"], rel=1e-4)
+
+
 def test_muon_is_refused_by_a_mind_without_matrices(monkeypatch):
     from autotelic.minds.base import Mind
 
@@ -368,7 +627,18 @@ def test_muon_is_refused_by_a_mind_without_matrices(monkeypatch):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"estimator": "x"}, {"aggregate": "x"}, {"optimizer": "x"}, {"minibatch": 0}, {"kl": -1.0}, {"gamma": 2.0}],
+    [
+        {"estimator": "x"},
+        {"aggregate": "x"},
+        {"optimizer": "x"},
+        {"minibatch": 0},
+        {"kl": -1.0},
+        {"gamma": 2.0},
+        {"betas": (2.0, 0.9)},
+        {"betas": (0.9, 1.0)},
+        {"betas": (0.9, math.nan)},
+        {"betas": (0.9,)},
+    ],
 )
 def test_a_setting_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):

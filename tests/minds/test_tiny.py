@@ -169,13 +169,29 @@ def test_base_weights_are_trained_once_and_kept(cache, monkeypatch):
 
 
 def test_other_babble_means_other_base_weights(cache):
-    trained()
-    TinyMind.for_world(
-        TinyConfig(width=32, heads=2, layers=1, max_tokens=12, base_steps=60),
-        TOKENS,
-        lambda rng, count: [("<ask>a<answer>", "b")] * count,
-    )
+    first = trained(base_steps=10)
+    TinyMind.for_world(first.config, TOKENS, lambda rng, count: [("<ask>a<answer>", "b")] * count)
     assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize("other", [{"heads": 4}, {"loops": 2}, {"base_steps": 11}])
+def test_another_network_means_other_base_weights(cache, other):
+    trained(base_steps=10)
+    trained(**{"base_steps": 10} | other)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_making_a_mind_leaves_the_random_numbers_of_others_alone():
+    torch.manual_seed(3)
+    wanted = torch.rand(2)
+    torch.manual_seed(3)
+    mind_of()
+    assert torch.equal(torch.rand(2), wanted)
+
+
+def test_weights_of_another_shape_are_one_line():
+    with pytest.raises(UserError, match="another shape"):
+        mind_of().load_state(mind_of(layers=1).state())
 
 
 def test_damaged_base_weights_are_made_again(cache):

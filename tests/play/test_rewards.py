@@ -78,10 +78,6 @@ def test_impossible_counts_are_refused(name: str, k: int, n: int) -> None:
         rewards.LEARNABILITY[name](k, n)
 
 
-def test_solver_reward_is_one_or_zero() -> None:
-    assert (rewards.solver_reward(True), rewards.solver_reward(False)) == (1.0, 0.0)
-
-
 @pytest.mark.parametrize(
     ("solved", "well_formatted", "value"), [(True, True, 1), (False, True, -0.5), (False, False, -1), (True, False, -1)]
 )

@@ -158,6 +158,8 @@ def _suite(config: PlayConfig, world: World) -> list[Task]:
     if not found and (config.evaluate_every or config.evaluate_suite):
         where = config.evaluate_suite or f"the world {world.name}"
         raise UserError(f"{where} has no held-out tasks to measure with: give evaluate_suite=FILE.jsonl")
+    if config.evaluate_suite is not None:
+        world.withhold(found)
     return evaluation.spread(found, config.evaluate_tasks)
 
 

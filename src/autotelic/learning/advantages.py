@@ -1,9 +1,9 @@
 """How much better a sample was than what it is compared with: the estimators differ in the comparison only.
 
 Every function takes `(rewards, baselines, groups)`, all [B], and gives advantages [B]. `baselines` numbers what a
-sample was asked for (role x kind: six in self-play), `groups` numbers the samples that answer the same prompt; any
-integers do. A sequence counts once, however many tokens it has: standardising token by token would let long answers
-decide the mean they are compared with.
+sample was asked for (role x kind: six in self-play), `groups` the samples that are alike enough to be compared one by
+one (answers to one task, or the proposals of a kind); any integers do. A sequence counts once, however many tokens it
+has: standardising token by token would let long answers decide the mean they are compared with.
 
 A set (a baseline, a group, the batch) whose rewards are all equal teaches nothing and gets advantage exactly 0. That is
 decided by the spread of its rewards, not by adding an epsilon to the standard deviation: the mean of equal rewards is

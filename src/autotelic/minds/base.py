@@ -111,12 +111,12 @@ class Mind(ABC):
 
     def answering(self, prompt: str, generation: Generation) -> Generation:
         """What was written, as an answer to another prompt. It was not sampled there: nothing is known of its
-        log-probabilities."""
+        log-probabilities. Without tokens, if there is no room for it."""
         return replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
 
     @abstractmethod
     def score(self, generations: Sequence[Generation]) -> Scores:
-        """The log-probabilities of what was written, with gradient."""
+        """The log-probabilities of what was written, with gradient; on the CPU, wherever the mind is."""
 
     @abstractmethod
     def base_log_probs(self, generations: Sequence[Generation]) -> torch.Tensor:

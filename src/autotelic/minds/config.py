@@ -36,7 +36,7 @@ class LearnerConfig:
     entropy_push: float = 0.1
     rescore: bool = True  # old log-probabilities from the scorer, not the sampler, where an update is not the first
     importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
-    replay: int = 0  # updates a step on texts of this and earlier steps that were better than their group's mean
+    replay: int = 0  # updates a step on texts, old and new, that earned 0 or more, and more than their group's mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
     anchored: bool = False  # of proposals, remember such a part as the base weights would have written
@@ -63,6 +63,8 @@ class LearnerConfig:
         for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas is {tuple(self.betas)}; it must be two numbers, each 0 or more and below 1")
         if not 0 <= self.average < 1:
             raise UserError(f"average is {self.average}; it must be 0 or more and below 1")
         for name in ("gamma", "gae_lambda", "replay_proposals"):

@@ -10,6 +10,7 @@ Here are the settings and the texts; hf_loading.py finds and reads the files, hf
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,8 +25,11 @@ from autotelic.minds.memory import memory_errors
 if TYPE_CHECKING:
     import torch
 
+_log = logging.getLogger(__name__)
+
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 CHATS = ("auto", True, False)
+_PLAIN = "{{ around.replace('{prompt}', messages[0].content) }}"  # the chat template of a model that has none
 
 
 @dataclass
@@ -49,6 +53,9 @@ class HFConfig(MindConfig):
     micro_batch: int = 4  # generations scored at once
     generate_batch: int = 64  # generations written at once
     logit_tokens: int = 512  # answer tokens whose logits (as many figures as the vocabulary has) are held at once
+
+    # An answer takes seconds, and a run is measured before its first step: a world's whole suite would take hours.
+    beside: ClassVar[Mapping[str, Any]] = {"evaluate_tasks": 120}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +105,7 @@ class HFMind(Mind):
             hf_loading.check_vocabulary(source, model, self.tokenizer)
             self.network = hf_network.Network(model.to(device), config, compute)
         self._source, self._compute, self._base = source, compute, None
+        self._full = False  # whether a prompt has filled the window
         self.ends = self._ends(model)
 
     # Texts and tokens
@@ -119,15 +127,15 @@ class HFMind(Mind):
             # A base model's own end token ends a text; only the template knows what ends a turn.
             mark = "autotelic"
             turn = [{"role": "user", "content": mark}, {"role": "assistant", "content": mark}]
-            rest = self._rendered(turn, False).rpartition(mark)[2]
+            rest = self._templated(turn, tokenize=False).rpartition(mark)[2]
             ends.update(token for token in self._ids(rest, False)[:1] if token in self.tokenizer.all_special_ids)
         return frozenset(ends)
 
-    def _rendered(self, messages: list[dict[str, str]], asking: bool) -> str:
+    def _templated(self, messages: list[dict[str, str]], **options: Any) -> Any:
         from jinja2 import TemplateError
 
         try:
-            return self.tokenizer.apply_chat_template(messages, add_generation_prompt=asking, tokenize=False)
+            return self.tokenizer.apply_chat_template(messages, **options)
         except (TemplateError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split())
             raise UserError(
@@ -138,21 +146,24 @@ class HFMind(Mind):
         return self.tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
 
     def encode(self, prompt: str) -> np.ndarray:
-        """The tokens a prompt is asked with. A chat template writes its own first token; plain text is given one."""
-        if self.chat:
-            system = [{"role": "system", "content": self.config.system}] if self.config.system else []
-            ids = self._ids(self._rendered([*system, {"role": "user", "content": prompt}], True), False)
-        else:
-            ids = self._ids(self.config.template.replace("{prompt}", prompt), True)
+        """The tokens a prompt is asked with. A chat template writes its own first token; plain text is given one.
+
+        The control tokens in it are the template's. Those that a prompt spells out stay text: a program in it could
+        otherwise end the user's turn and begin the answer, and a proposer would write what the solver seems to say.
+        """
+        asked, options = [{"role": "user", "content": prompt}], {}
+        if not self.chat:
+            options = {"chat_template": _PLAIN, "around": self.config.template}
+        elif self.config.system:
+            asked.insert(0, {"role": "system", "content": self.config.system})
+        options |= {"add_generation_prompt": True, "sanitize_control_tokens": True, "return_dict": False}
+        ids = [*([] if self.chat else self._ids("", True)), *self._templated(asked, **options)]
         if not ids:
             raise UserError(f"model {self.config.model}: a prompt has no tokens")
-        window = self.network.window
-        if window is not None and len(ids) >= window:
-            raise UserError(
-                f"model {self.config.model}: a prompt of {len(ids)} tokens leaves no room in its window of {window}: "
-                "choose a model that reads more, or let the world make smaller tasks"
-            )
         return np.array(ids, np.int32)
+
+    def _fits(self, tokens: int) -> bool:
+        return self.network.window is None or tokens <= self.network.window
 
     def decode(self, tokens: Sequence[int]) -> str:
         """What was written, to the letter, without the token that ended it."""
@@ -176,10 +187,22 @@ class HFMind(Mind):
         greedy: bool = False,
         max_tokens: int | None = None,
     ) -> list[Generation]:
-        """n generations a prompt. A prompt is read once, however many follow it."""
+        """n generations a prompt. A prompt is read once, however many follow it.
+
+        To a prompt that fills the window nothing is written: one long task among many is no reason to end a run.
+        """
         n, limit = 1 if greedy else n, max_tokens or self.config.max_tokens
         encoded = [self.encode(prompt) for prompt in prompts]
-        written: list[list[Generation]] = [[] for _ in prompts]
+        written: list[list[Generation]] = [
+            [] if self._fits(len(ids) + 1) else [Generation("", ids, finished=False)] * n for ids in encoded
+        ]
+        if any(written) and not self._full:
+            self._full = True
+            _log.warning(
+                "model %s: a prompt of %d tokens leaves no room in its window of %d: such prompts stay unanswered; let "
+                "the world make smaller tasks, or choose a model that reads more (said once)",
+                *(self.config.model, max(map(len, encoded)), self.network.window),
+            )
         with memory_errors("generating", "generate_batch", "max_tokens"):
             for group, copies in self._groups(encoded, n):
                 asked = [encoded[position] for position in group]
@@ -197,7 +220,8 @@ class HFMind(Mind):
 
     def _groups(self, encoded: Sequence[np.ndarray], n: int) -> Iterator[tuple[list[int], int]]:
         """Prompts of like length that are asked together, and how often each."""
-        order = sorted(range(len(encoded)), key=lambda position: len(encoded[position]))
+        fitting = [position for position, ids in enumerate(encoded) if self._fits(len(ids) + 1)]
+        order = sorted(fitting, key=lambda position: len(encoded[position]))
         together, most = max(1, self.config.generate_batch // max(n, 1)), min(n, self.config.generate_batch)
         for start in range(0, len(order), together):
             for done in range(0, n, max(most, 1)):
@@ -212,7 +236,15 @@ class HFMind(Mind):
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self.network.learning().values())
 
+    def answering(self, prompt: str, generation: Generation) -> Generation:
+        """Without tokens, as from `sample`, where prompt and answer together do not fit into the window."""
+        moved = super().answering(prompt, generation)
+        if self._fits(len(moved.prompt) + len(moved.tokens)):
+            return moved
+        return Generation("", moved.prompt, finished=False)
+
     def score(self, generations: Sequence[Generation]) -> Scores:
+        """On the CPU, as what `base_log_probs` gives: a learner need not know where the model is."""
         with memory_errors("scoring", "micro_batch", "max_tokens"):
             return self.network.score(generations)
 

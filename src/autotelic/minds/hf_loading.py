@@ -82,7 +82,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     try:
         try:
             cached = fetch(local_files_only=True)
-            if _whole(cached):
+            if _whole(Source(name, cached, False)):
                 return cached
         except OSError:
             pass  # not in the cache
@@ -102,13 +102,20 @@ def _from_hub(name: str, revision: str | None) -> Path:
         ) from error
 
 
-def _whole(directory: Path) -> bool:
+def _whole(source: Source) -> bool:
     """Whether a model's files are all there. The cache shows a file only when it was downloaded to its end."""
-    index = directory / "model.safetensors.index.json"
+    index = source.directory / "model.safetensors.index.json"
     weights = ["model.safetensors"]
     if index.is_file():
-        weights = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    return all((directory / name).is_file() for name in ("config.json", "tokenizer_config.json", *weights))
+        try:
+            weights = sorted(map(str, set(json.loads(index.read_text())["weight_map"].values())))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            # It is in the cache, so asking the hub would not bring it again.
+            raise UserError(
+                f"model {source.name}: cannot read its weights: {index.name} is damaged{_advice(source)}"
+            ) from error
+    names = ("config.json", "tokenizer_config.json", *weights)
+    return all((source.directory / name).is_file() for name in names)
 
 
 def device(name: str) -> torch.device:
@@ -144,6 +151,9 @@ def config(source: Source) -> Any:
 
 def tokenizer(source: Source) -> Any:
     found = _load(source, "tokenizer", transformers.AutoTokenizer.from_pretrained)
+    # Special tokens alone are control tokens. Else those that the chat template names were too, and where <think> is
+    # one of them, a prompt that asks for <think> would not mean it.
+    found.chat_control_tokens = []
     # Without its files transformers makes an empty tokenizer of the right class rather than none.
     if not found("a b c", add_special_tokens=False)["input_ids"]:
         raise UserError(f"model {source.name}: its tokenizer is missing or empty{_advice(source)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.checkpoint import checkpoint
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -67,6 +68,9 @@ class Network:
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, dtype=self.compute, enabled=self.compute != torch.float32)
 
+    def _put(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.device)
+
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """As the model shapes them; float32, whatever the layers are computed in."""
         logits = self.head(hidden).float()
@@ -86,12 +90,14 @@ class Network:
         for row, prompt in enumerate(prompts):
             ids[row, longest - len(prompt) :] = prompt
             mask[row, longest - len(prompt) :] = 1
-        seen = torch.from_numpy(mask).to(self.device)
-        return self._step(torch.from_numpy(ids).to(self.device), seen, cache), seen
+        seen = self._put(mask)
+        return self._step(self._put(ids), seen, cache), seen
 
     def _step(self, ids: torch.Tensor, mask: torch.Tensor, cache: DynamicCache | None) -> torch.Tensor:
         """Hidden states of the newest tokens. Positions count what is no padding."""
-        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        # Lines that are over still grow, and a model that learned its positions has none past its window.
+        last = None if self.window is None else self.window - 1
+        positions = (mask.cumsum(1) - 1).clamp(min=0, max=last)[:, -ids.shape[1] :]
         options = {"position_ids": positions} if self._positioned else {}
         out = self.backbone(
             input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=cache is not None, **options
@@ -107,7 +113,7 @@ class Network:
         probe = np.arange(3) % self.head.weight.shape[0]
         with self._autocast():
             try:
-                whole = self.model(input_ids=torch.from_numpy(probe[None]).to(self.device), use_cache=False).logits
+                whole = self.model(input_ids=self._put(probe[None]), use_cache=False).logits
                 hidden, _ = self._read([probe, np.resize(probe, 5)], None)
                 parts = self._logits(hidden[:1, -3:])
             except (AttributeError, TypeError, ValueError) as error:
@@ -170,30 +176,28 @@ class Network:
     # Scores
 
     def score(self, generations: Sequence[Generation]) -> Scores:
-        """Rows are padded on the right, where causal attention never looks: no mask is needed."""
+        """On the CPU, wherever the model is. Rows are padded on the right, where causal attention never looks: no mask
+        is needed."""
         prompts = [len(generation.prompt) for generation in generations]
         answers = [len(generation.tokens) for generation in generations]
-        longest, total = max(answers), max(p + a for p, a in zip(prompts, answers, strict=True))
-        ids = np.zeros((len(generations), total), np.int64)
-        at = np.zeros((len(generations), longest), np.int64)  # where each answer token is predicted from
+        ids = np.zeros((len(generations), max(p + a for p, a in zip(prompts, answers, strict=True))), np.int64)
         for row, generation in enumerate(generations):
             ids[row, : prompts[row]] = generation.prompt
             ids[row, prompts[row] : prompts[row] + answers[row]] = generation.tokens
-            at[row, : answers[row]] = np.arange(prompts[row] - 1, prompts[row] - 1 + answers[row])
-        mask = torch.from_numpy(np.arange(longest) < np.array(answers)[:, None]).to(self.device)
+        # Where the answer tokens are predicted from, one after the other.
+        rows = np.repeat(np.arange(len(generations)), answers)
+        at = np.concatenate([np.arange(answer) + prompt - 1 for prompt, answer in zip(prompts, answers, strict=True)])
         targets = np.concatenate([generation.tokens for generation in generations]).astype(np.int64)
         with self._autocast(), self._checkpointed():
             # The last token predicts nothing that is scored.
-            read = torch.from_numpy(ids[:, : max(total - 1, 1)]).to(self.device)
-            states = self.backbone(input_ids=read, use_cache=False).last_hidden_state
-            rows = torch.arange(len(generations), device=self.device)[:, None]
-            hidden = states[rows, torch.from_numpy(at).to(self.device)]
-            log_probs, entropy = self._in_pieces(hidden[mask], torch.from_numpy(targets).to(self.device))
-        hidden = hidden.float() * mask[:, :, None]
+            states = self.backbone(input_ids=self._put(ids[:, :-1] if ids.shape[1] > 1 else ids), use_cache=False)
+            hidden = states.last_hidden_state[self._put(rows), self._put(at)]
+            log_probs, entropy = self._in_pieces(hidden, self._put(targets))
+        parts = (log_probs, entropy, hidden.float())
         if self.compute == torch.float16:
-            log_probs, entropy, hidden = (_Enlarged.apply(part) for part in (log_probs, entropy, hidden))
-        empty = torch.zeros(mask.shape, device=self.device)
-        return Scores(empty.masked_scatter(mask, log_probs), empty.masked_scatter(mask, entropy), hidden, mask)
+            parts = tuple(_Enlarged.apply(part) for part in parts)
+        tables = (pad_sequence(list(part.cpu().split(answers)), batch_first=True) for part in parts)
+        return Scores(*tables, mask=torch.arange(max(answers)) < torch.tensor(answers)[:, None])
 
     def _in_pieces(self, hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies of answer tokens; the logits of one piece at a time exist, both ways."""

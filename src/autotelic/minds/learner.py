@@ -7,10 +7,11 @@ samples, so its old log-probabilities are the scorer's own and every ratio is ex
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -26,21 +27,29 @@ from autotelic.minds.base import Generation, Mind
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
 from autotelic.minds.samples import Batch, Figures, Graded, Tally, table
-from autotelic.minds.threads import side_by_side
+from autotelic.minds.threads import alone, side_by_side
+from autotelic.runs import seeds
+
+_log = logging.getLogger(__name__)
 
 # A loss, and what notes its figures once its gradient is there.
 _Loss = tuple[Tensor, Callable[[], None]]
 
 
 class Learner:
-    """`learn` once a step. Its state makes a resumed run learn what the uninterrupted one would have."""
+    """`learn` once a step. Its state makes a resumed run learn what the uninterrupted one would have.
 
-    def __init__(self, config: LearnerConfig, mind: Mind) -> None:
-        self.config, self.mind = config, mind
+    A mind's weights may be anywhere, but its scores come on the CPU, where everything is computed from them. `seed`
+    decides how samples are shuffled and which remembered texts are seen again.
+    """
+
+    def __init__(self, config: LearnerConfig, mind: Mind, seed: int = 0) -> None:
+        self.config, self.mind, self.seed = config, mind, seed
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
-        self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
+        with memory_errors("copying the weights to average them", "player.learner.average to 0"):
+            self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
         self.values = nn.Linear(mind.width, 1) if config.estimator == "ppo" else None
         if self.values is not None:
             nn.init.zeros_(self.values.weight)
@@ -68,10 +77,19 @@ class Learner:
 
     def learn(self, graded: Sequence[Graded]) -> Figures:
         """Changes the weights; returns figures, by role and kind where that makes sense."""
+        with memory_errors("learning", "micro_batch", "max_tokens", of=self.mind.config):
+            return self._learn(graded)
+
+    def _learn(self, graded: Sequence[Graded]) -> Figures:
         batch = Batch([each for each in graded if not each.hindsight])
-        hindsight = [each for each in graded if each.hindsight]
+        hindsight = [each for each in graded if each.hindsight and len(each.generation.tokens)]
         if not (len(batch) or hindsight) or not self.config.enabled:
             return {}
+        if hindsight and not self.config.replay:
+            raise UserError(
+                "what is right in hindsight is learned by replay alone, and player.learner.replay is 0: raise it, "
+                "or set loop.hindsight=false"
+            )
         figures = batch.figures()
         self._look_before(batch)
         self._compare(batch)
@@ -80,7 +98,7 @@ class Learner:
         if folded:
             batch.fold()
         tally = Tally()
-        rng = np.random.default_rng([self.steps, len(graded)])
+        rng = seeds.generator(self.seed, "learn", self.steps)
         first = True
         for _ in range(self.config.epochs):
             for part in batch.minibatches(self.config.minibatch, rng):
@@ -137,43 +155,48 @@ class Learner:
             optimizer.zero_grad(set_to_none=True)
         weights = [*self.mind.parameters(), *(self.values.parameters() if self.values is not None else ())]
         kept: list[Tensor] | None = None
+        loss = 0.0
         # The first update goes baseline by baseline, to see which of them pulls how hard.
         shares = batch.by_baseline(part) if first and self.config.gradients_by_kind else {"": list(part)}
         for name, members in shares.items():
             pieces = [
                 [members[at] for at in piece] for piece in self.mind.pieces([batch.generations[at] for at in members])
             ]
-            self._descend(weights, pieces, lambda piece: self._loss(batch, piece, total, tally, first))
+            loss += self._descend(weights, pieces, lambda piece: self._loss(batch, piece, total, tally, first))
             if name:
                 tally.gradients[name] = _norm(weight.grad for weight in weights)
                 kept = _taken(weights, kept)
         if kept is not None:
             for weight, gradient in zip(weights, kept, strict=True):
                 weight.grad = gradient
-        self._move(weights, tally)
+        tally.updates.append((loss, self._move(weights, loss)))
         return True
 
     def _descend(
         self, weights: Sequence[nn.Parameter], pieces: Sequence[list[int]], loss: Callable[[list[int]], _Loss]
-    ) -> None:
-        """Adds the gradients of the pieces' losses to those of the weights, in the order of the pieces."""
+    ) -> float:
+        """Adds the gradients of the pieces' losses to those of the weights, in the order of the pieces. Returns the
+        loss of the whole, which is the sum of theirs."""
 
-        def gradients(piece: list[int]) -> tuple[Sequence[Tensor | None], Callable[[], None]]:
+        def gradients(piece: list[int]) -> tuple[Sequence[Tensor | None], Tensor, Callable[[], None]]:
             found, note = loss(piece)
-            return torch.autograd.grad(found, weights, allow_unused=True), note
+            return torch.autograd.grad(found, weights, allow_unused=True), found.detach(), note
 
-        with memory_errors("learning", "player.micro_batch", "player.max_tokens"):
-            if not self.mind.small:
-                for piece in pieces:
-                    found, note = loss(piece)
-                    found.backward()
-                    note()
-                return
-            for parts, note in side_by_side(gradients, pieces):
-                for weight, part in zip(weights, parts, strict=True):
-                    if part is not None:
-                        weight.grad = part if weight.grad is None else weight.grad.add_(part)
+        whole = 0.0
+        if not self.mind.small:
+            for piece in pieces:
+                found, note = loss(piece)
+                found.backward()
+                whole += float(found.detach())
                 note()
+            return whole
+        for parts, found, note in side_by_side(gradients, pieces):
+            for weight, part in zip(weights, parts, strict=True):
+                if part is not None:
+                    weight.grad = part if weight.grad is None else weight.grad.add_(part)
+            whole += float(found)
+            note()
+        return whole
 
     def _loss(self, batch: Batch, rows: Sequence[int], total: int, tally: Tally, first: bool) -> _Loss:
         """Of one piece of a minibatch."""
@@ -201,21 +224,27 @@ class Learner:
             loss = loss + bonus
         if config.kl:
             base = table([batch.base[at] for at in rows])
-            loss = loss + config.kl * losses.kl_penalty(scores.log_probs, base, mask, weights=weights, **join)[0]
+            # It is the divergence of the policy as it is now, which earlier updates have moved from the old one.
+            now = losses.importance_weights(scores.log_probs, sampler if cap else old, mask, cap or math.inf)
+            loss = loss + config.kl * losses.kl_penalty(scores.log_probs, base, mask, weights=now, **join)[0]
         if self.values is not None:
             guess = self.values(scores.hidden)[..., 0]
             known, wanted = table([batch.values[at] for at in rows]), table([batch.returns[at] for at in rows])
             loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
-        return loss, lambda: tally.add(batch, rows, scores, moved, float(loss.detach()))
+        return loss, lambda: tally.add(batch, rows, scores, old, moved)
 
     def _remember(self, batch: Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
-        """Keeps this step's texts that were better than what they were compared with, and those that are right in
-        hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
+        """Keeps this step's texts that earned something and were better than what they were compared with, and those
+        that are right in hindsight. Of all roles and kinds: a network that is reminded of some of its skills only
+        loses the others. A wrong answer among badly formatted ones is better than they are, and still no example."""
         if not self.config.replay:
             return {}
         new: dict[str, list[Generation]] = defaultdict(list)
-        better = batch.by_baseline(at for at in sorted(batch.teaching) if float(batch.advantages[at][0]) > 0)
-        for name, members in better.items():
+        # Not below 0: a wrong answer may be better than an unreadable one and is still wrong. A proposal at 0 was at
+        # least admitted, and while hardly any task is solved, that is all there is to learn from.
+        sound, better = batch.rewards >= 0, batch.advantages
+        good = batch.by_baseline(at for at in sorted(batch.teaching) if sound[at] and float(better[at][0]) > 0)
+        for name, members in good.items():
             said = [batch.generations[at] for at in members]
             if self.config.anchored and name.startswith("propose/"):
                 said = self._anchored(said, rng)
@@ -250,11 +279,10 @@ class Learner:
 
         def loss(piece: list[int]) -> _Loss:
             scores = self.mind.score([said[at] for at in piece])
-            found = losses.aggregate_terms(-scores.log_probs, scores.mask, **join)
-            return found, lambda: tally.replay(float(found.detach()))
+            return losses.aggregate_terms(-scores.log_probs, scores.mask, **join), lambda: None
 
-        self._descend(weights, list(self.mind.pieces(said)), loss)
-        self._move(weights, tally)
+        whole = self._descend(weights, list(self.mind.pieces(said)), loss)
+        tally.replays.append((whole, self._move(weights, whole)))
 
     def _recalled(self, rng: np.random.Generator) -> list[Generation]:
         """As many texts of each kind, of both roles apart: answers need more practice than proposals do."""
@@ -269,11 +297,16 @@ class Learner:
                 said += [known[int(at * len(known))] for at in rng.random(many)]
         return said
 
-    def _move(self, weights: Sequence[nn.Parameter], tally: Tally) -> None:
+    def _move(self, weights: Sequence[nn.Parameter], loss: float) -> float:
+        """Changes the weights by their gradients. Returns the gradient's norm, as it was before it was clipped."""
+        with alone() if self.mind.small else nullcontext():
+            return self._moved(weights, loss)
+
+    def _moved(self, weights: Sequence[nn.Parameter], loss: float) -> float:
         bound = self.config.grad_clip or math.inf
         norm = float(nn.utils.clip_grad_norm_(weights, bound))
-        if not math.isfinite(norm) or not math.isfinite(tally.loss):
-            what = "loss" if not math.isfinite(tally.loss) else "gradient"
+        if not math.isfinite(norm) or not math.isfinite(loss):
+            what = "loss" if not math.isfinite(loss) else "gradient"
             raise UserError(
                 f"the {what} is not finite (nan or inf): lower player.learner.lr, or raise the entropy floor"
             )
@@ -284,7 +317,7 @@ class Learner:
         with torch.no_grad():
             for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
                 mean.lerp_(weight, 1 - self.config.average)
-        tally.norms.append(norm)
+        return norm
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -297,10 +330,11 @@ class Learner:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
-            kept = weight.clone()
-            weight.copy_(mean)
-            mean.copy_(kept)
+        with memory_errors("exchanging weights for their averages", "player.learner.average to 0"):
+            for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
+                kept = weight.clone()
+                weight.copy_(mean)
+                mean.copy_(kept)
 
     # Saving
 
@@ -309,21 +343,43 @@ class Learner:
             "steps": self.steps,
             "levels": dict(self.levels),
             "values": dict(self.values.state_dict()) if self.values is not None else {},
+            "optimizer": self.config.optimizer,
             "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
             "averages": list(self.averages),
             "memory": {name: _packed(known) for name, known in self.memory.items()},
         }
 
+    @torch.no_grad()
     def load_state(self, state: Mapping[str, Any]) -> None:
+        """Takes back what `state` gave; the mind must have its weights by then.
+
+        A fork may have other settings. What they have no use for is left out, and what the state lacks starts as in a
+        new run: averages at the weights, values at 0, another optimizer with no memory of gradients, which is logged.
+        """
         self.steps, self.levels = state["steps"], dict(state["levels"])
+        self.memory = {name: _unpacked(packed)[-self.config.memory :] for name, packed in state["memory"].items()}
+        if self.averages:
+            for mean, saved in zip(self.averages, state["averages"] or self.mind.parameters(), strict=True):
+                mean.copy_(saved)
+        optimizers, states = list(self.optimizers), list(state["optimizers"])
+        of_values = states.pop() if state["values"] else None
         if self.values is not None:
-            self.values.load_state_dict(dict(state["values"]))
-        self.memory = {name: _unpacked(packed) for name, packed in state["memory"].items()}
-        for mean, saved in zip(self.averages, state["averages"], strict=True):
-            mean.copy_(saved)
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            whole = optimizer.state_dict()
-            optimizer.load_state_dict({"state": dict(saved), "param_groups": whole["param_groups"]})
+            optimizer = optimizers.pop()
+            if of_values is not None:
+                self.values.load_state_dict(dict(state["values"]))
+                _restore(optimizer, of_values)
+        before = state.get("optimizer", self.config.optimizer)
+        if before != self.config.optimizer:
+            changed = "player.learner.optimizer was %s and is %s: it starts with no memory of gradients"
+            _log.warning(changed, before, self.config.optimizer)
+            return
+        for optimizer, saved in zip(optimizers, states, strict=True):
+            _restore(optimizer, saved)
+
+
+def _restore(optimizer: torch.optim.Optimizer, saved: Mapping[Any, Any]) -> None:
+    """What an optimiser remembers, not its settings: those are as configured."""
+    optimizer.load_state_dict({"state": dict(saved), "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def _packed(known: Sequence[Generation]) -> dict[str, Any]:

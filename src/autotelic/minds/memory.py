@@ -19,12 +19,14 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def memory_errors(doing: str, *keys: str) -> Iterator[None]:
-    """Turns running out of memory in the block into one line. `keys` are settings that make what it does smaller."""
+def memory_errors(doing: str, *keys: str, of: object = None) -> Iterator[None]:
+    """Turns running out of memory in the block into one line. `keys` are settings that make what it does smaller; with
+    `of`, a mind's configuration, only those that it has are named."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        lower = " or ".join(keys)
-        raise UserError(f"out of memory while {doing}: lower {lower}; a run is safe at its last checkpoint") from error
+        known = [key for key in keys if of is None or hasattr(of, key)]
+        lower = f": lower {' or '.join(known)}" if known else ""
+        raise UserError(f"out of memory while {doing}{lower}; a run is safe at its last checkpoint") from error

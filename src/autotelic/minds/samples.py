@@ -25,7 +25,7 @@ class Graded:
     generation: Generation
     reward: float
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
-    group: str  # equal for generations that answer the same prompt
+    group: str  # equal for those compared with each other: answers to one task, or all proposals of a kind
     hindsight: bool = False  # sampled for another prompt: to be remembered, not compared
 
 
@@ -75,7 +75,8 @@ class Batch:
         return dict(found)
 
     def minibatches(self, size: int, rng: np.random.Generator) -> list[list[int]]:
-        """Samples in a random order, groups kept together: parts of about equal size, `size` or less."""
+        """Samples in a random order, in parts of about equal size. A group is never divided: the last one of a part
+        may take it beyond `size`."""
         groups: dict[int, list[int]] = defaultdict(list)
         for at, group in enumerate(self.groups.tolist()):
             groups[group].append(at)
@@ -108,41 +109,25 @@ class Tally:
     """What a step's updates show of themselves."""
 
     def __init__(self) -> None:
-        self.norms: list[float] = []
+        # Loss and gradient norm of each update. A surrogate and the likelihood of remembered texts have no common mean.
+        self.updates: list[tuple[float, float]] = []
+        self.replays: list[tuple[float, float]] = []
         self.gradients: dict[str, float] = {}
-        self.loss = 0.0
-        self.losses: list[float] = []
-        self.replayed: list[float] = []
         self.moved: list[PolicyFigures] = []
-        self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])  # tokens, entropy, divergence
+        # By baseline, sums over tokens: how many, their entropy, divergence from the old weights and from the base.
+        self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
 
-    def add(
-        self,
-        batch: Batch,
-        rows: Sequence[int],
-        scores: Scores,
-        moved: PolicyFigures,
-        loss: float,
-    ) -> None:
-        self.loss = loss
-        self.losses.append(loss)
+    def add(self, batch: Batch, rows: Sequence[int], scores: Scores, old: Tensor, moved: PolicyFigures) -> None:
+        """What one piece of an update shows."""
         self.moved.append(moved)
-        entropy = scores.entropy.detach().masked_fill(~scores.mask, 0.0).sum(1).tolist()
-        tokens = scores.mask.sum(1).tolist()
-        away = [0.0] * len(rows)
+        now, mask = scores.log_probs.detach(), scores.mask
+        shown = [mask.sum(1), scores.entropy.detach().masked_fill(~mask, 0.0).sum(1), _divergence(old, now, mask)]
         if batch.base:
-            base = table([batch.base[at] for at in rows])
-            distance = (scores.log_probs.detach() - base).masked_fill(~scores.mask, 0.0)
-            away = ((-distance).expm1() + distance).sum(1).tolist()
-        for at, many, disorder, far in zip(rows, tokens, entropy, away, strict=True):
-            total = self.sums[batch.names[at]]
-            total[0] += many
-            total[1] += disorder
-            total[2] += far
-
-    def replay(self, loss: float) -> None:
-        self.loss = loss
-        self.replayed.append(loss)
+            shown.append(_divergence(now, table([batch.base[at] for at in rows]), mask))
+        for at, *figures in zip(rows, *(figure.tolist() for figure in shown), strict=True):
+            sums = self.sums[batch.names[at]]
+            for which, figure in enumerate(figures):
+                sums[which] += figure
 
     def entropies(self) -> dict[str, float]:
         return {name: total[1] / max(total[0], 1) for name, total in self.sums.items()}
@@ -150,19 +135,29 @@ class Tally:
     def figures(self) -> Figures:
         moved = PolicyFigures.joined(self.moved)
         found = {
-            "updates": float(len(self.norms)),
-            "loss": sum(self.losses) / max(len(self.norms), 1),
-            "grad_norm": float(np.mean(self.norms)) if self.norms else 0.0,
+            **_means("", self.updates),
             "clipped": moved.clipped,
             "kl_old": moved.kl,
             "ratio_max": moved.ratio_max,
         }
-        if self.replayed:
-            found["replay_loss"] = float(np.mean(self.replayed))
-        for name, total in sorted(self.sums.items()):
-            if total[2]:
-                found[f"{name}/kl_base"] = total[2] / total[0]
+        if self.replays:
+            found |= _means("replay_", self.replays)
+        for name, (tokens, _, from_old, from_base) in sorted(self.sums.items()):
+            found[f"{name}/kl_old"] = from_old / max(tokens, 1)
+            if from_base:
+                found[f"{name}/kl_base"] = from_base / max(tokens, 1)
         return found | {f"{name}/grad_norm": norm for name, norm in sorted(self.gradients.items())}
+
+
+def _means(prefix: str, updates: Sequence[tuple[float, float]]) -> Figures:
+    loss, norm = np.mean(updates, axis=0).tolist() if updates else (0.0, 0.0)
+    return {f"{prefix}updates": float(len(updates)), f"{prefix}loss": loss, f"{prefix}grad_norm": norm}
+
+
+def _divergence(drawn: Tensor, other: Tensor, mask: Tensor) -> Tensor:
+    """Of each row, the sum over tokens of the divergence of what they were drawn from and another (k3)."""
+    distance = (drawn - other).masked_fill(~mask, 0.0)
+    return ((-distance).expm1() + distance).sum(1)
 
 
 def _numbers(labels: Sequence[str]) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -19,11 +20,23 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> li
     if threads == 1 or len(parts) == 1:
         return [work(part) for part in parts]
 
-    def alone(part: _Part) -> _Result:
+    def by_itself(part: _Part) -> _Result:
         torch.set_num_threads(1)  # kept for each thread apart, but a new one begins with what was last set anywhere
         return work(part)
 
-    return list(_pool(threads).map(alone, parts))
+    return list(_pool(threads).map(by_itself, parts))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """This thread works by itself for a while. Threads that share an operation wait for each other at its end: where it
+    takes microseconds and something else wants a core, most of the time goes into waiting."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @cache

@@ -103,14 +103,16 @@ class Loop:
         evaluate_every: int = 0,
     ) -> None:
         """`suite` are the tasks the run is measured with: in its steps if `evaluate_every` says at which."""
-        if rewards.learnability(1, config.attempts, reward) is None:
+        fewest = min(config.attempts_at.get(kind, config.attempts) for kind in world.kinds)
+        if rewards.learnability(1, fewest, reward) is None:
             raise UserError(
-                f"reward.learnability={reward.learnability} says nothing of {config.attempts} attempts: "
-                "raise loop.attempts or choose another"
+                f"reward.learnability={reward.learnability} says nothing of {fewest} attempts: "
+                "raise loop.attempts and loop.attempts_at, or choose another"
             )
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
-        world.hindsight = config.hindsight
+        self.proposer.seed = seeds.derive(seed, "proposer")
+        self.solver.seed = seeds.derive(seed, "solver")
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
         self.suite, self.evaluate_every = suite, evaluate_every
         self.step = -1  # the last step completed; -1 before the archive is filled
@@ -275,7 +277,9 @@ class Loop:
                 said = self.solver.attempt(chosen, n, seeds.generator(self.seed, "attempt", step, kind))
             with self._timed("judge", kind):
                 pairs = [(chosen[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(said)]
+                self.world.hindsight = self.config.hindsight  # not where answers are only measured
                 verdicts += self.world.judge(pairs, seeds.derive(self.seed, "judge", step, kind))
+                self.world.hindsight = False
             tasks += chosen
             samples += said
         return Attempted(tasks, samples, verdicts)

@@ -105,11 +105,6 @@ class RewardConfig:
 PUBLISHED = RewardConfig()
 
 
-def solver_reward(solved: bool) -> float:
-    """1 for a right answer, 0 for a wrong one, whatever the format."""
-    return 1.0 if solved else 0.0
-
-
 def composite_reward(solved: bool, well_formatted: bool, config: RewardConfig = PUBLISHED) -> float:
     """Right 1, wrong but well formatted -0.5, badly formatted -1 even if the answer in it happens to be right."""
     if not well_formatted:

@@ -359,6 +359,37 @@ def test_a_value_said_a_right_answer_and_one_that_cannot_be_read_achieve_nothing
     assert verdict(hindsight, task, answer).achieved is None
 
 
+def deductions(world, *given):
+    return [task_of(world, "deduction", "def f(a):\n    return a * 3", (number,)) for number in given]
+
+
+def achieved(world, *pairs):
+    """By the pairs of task and value said: the tasks that they solve instead."""
+    said = [(task, Answer(f"<answer>{value}</answer>")) for task, value in pairs]
+    return [verdict.achieved for verdict in world.judge(said, 0)]
+
+
+def test_a_value_that_is_wrong_for_one_task_may_be_right_for_another_that_nobody_solved(hindsight):
+    one, other = deductions(hindsight, 4, 5)
+    assert achieved(hindsight, (one, "15"), (other, "16")) == [other, None]
+    assert achieved(hindsight, (one, "15"), (other, "12")) == [other, one]
+
+
+def test_a_value_of_another_type_is_right_nowhere(hindsight):
+    one, other = deductions(hindsight, 4, 5)
+    assert achieved(hindsight, (one, "15.0"), (one, "'15'"), (other, "16")) == [None, None, None]
+
+
+def test_a_task_that_was_solved_needs_no_answer_from_elsewhere(hindsight):
+    one, other = deductions(hindsight, 4, 5)
+    assert achieved(hindsight, (one, "15"), (other, "15")) == [None, None]
+
+
+def test_a_task_gets_one_answer_from_elsewhere(hindsight):
+    one, two, other = deductions(hindsight, 4, 3, 5)
+    assert achieved(hindsight, (one, "15"), (two, "15"), (other, "16")).count(other) == 1
+
+
 def test_one_wrong_answer_a_task_says_what_it_achieves(hindsight):
     task = task_of(hindsight, "abduction", "def f(a):\n    return a * 3", (4,))
     verdicts = hindsight.judge([(task, Answer(answer_text(str(number)))) for number in (4, 5, 6, 7)], 1)
@@ -492,23 +523,92 @@ def test_a_single_server_is_refused_because_it_has_a_single_hash_seed():
         CodeWorld(CodeWorldConfig(sandbox=SandboxConfig(servers=1)))
 
 
-def test_a_heldout_task_is_never_achieved(monkeypatch):
+def test_a_heldout_task_is_never_achieved():
     program = "def f(a):\n    return a * 3"
     with CodeWorld(CodeWorldConfig()) as opened:
         opened.hindsight = True
         heldout = task_of(opened, "abduction", program, (5,))
         task = task_of(opened, "abduction", program, (4,))
-        monkeypatch.setitem(opened.heldout, heldout.spec["key"], heldout.id)
+        opened.withhold([heldout])
         assert verdict(opened, task, "5").achieved is None
         assert verdict(opened, task, "6").achieved is not None
 
 
-def test_a_proposal_equal_to_a_heldout_task_is_rejected(world):
+def test_a_heldout_abduction_is_not_achieved_with_another_input_either():
+    program = "def f(a):\n    return a % 3"
+    with CodeWorld(CodeWorldConfig()) as opened:
+        opened.hindsight = True
+        heldout, task = (task_of(opened, "abduction", program, (given,)) for given in (2, 4))
+        opened.withhold([heldout])
+        assert verdict(opened, task, "5").achieved is None
+        assert verdict(opened, task, "6").achieved is not None
+
+
+def test_what_gives_none_is_not_achieved():
+    program = "def f(a):\n    if a > 3:\n        return a"
+    with CodeWorld(CodeWorldConfig(heldout=False)) as opened:
+        opened.hindsight = True
+        task = task_of(opened, "abduction", program, (4,))
+        assert verdict(opened, task, "1").achieved is None
+        assert verdict(opened, task, "5").achieved is not None
+
+
+def test_a_proposal_equal_to_a_heldout_task_is_rejected():
     with CodeWorld(CodeWorldConfig()) as guarded:
-        plain = task_of(world, "deduction", "def f(a):\n    return a * 2", (3,))
-        vars(guarded)["heldout"] = {plain.spec["key"]: plain.id}
+        guarded.withhold([task_of(guarded, "deduction", "def f(a):\n    return a * 2", (3,))])
         for kind in ("deduction", "abduction"):
             result = propose(guarded, kind, "def f(q):\n    return q * 2", (3,))
             assert isinstance(result, Rejection)
             assert result.outcome == "heldout"
         assert isinstance(propose(guarded, "deduction", "def f(q):\n    return q * 2", (4,)), Task)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])  # a deduction is asked as an abduction too
+def test_another_input_with_the_same_output_is_the_same_heldout_abduction(kind):
+    with CodeWorld(CodeWorldConfig()) as guarded:
+        guarded.withhold([task_of(guarded, "abduction", "def f(a):\n    return a % 3", (2,))])
+        result = propose(guarded, kind, "def f(q):\n    return q % 3", (5,))
+        assert isinstance(result, Rejection)
+        assert result.outcome == "heldout"
+        assert isinstance(propose(guarded, kind, "def f(q):\n    return q % 3", (4,)), Task)
+
+
+def test_a_heldout_deduction_leaves_other_inputs_with_its_output_to_practise():
+    with CodeWorld(CodeWorldConfig()) as guarded:
+        guarded.withhold([task_of(guarded, "deduction", "def f(a):\n    return a % 3", (2,))])
+        assert isinstance(propose(guarded, "deduction", "def f(q):\n    return q % 3", (5,)), Task)
+
+
+# The variable of a comprehension is unknown outside of it: what looks like a local name there is the builtin.
+POISON = """def f(x):
+    y = [0 for eval in '']
+    return eval("__import__('builtins').__dict__.__setitem__('sorted', lambda a: [7])")"""
+THIEF = """def f(x):
+    y = [0 for eval in '']
+    g = eval("(lambda look: look(look, __import__('sys')._getframe()))(lambda look, fr: (lambda ns: (exec(next(p for\
+ p in (lambda j: [j[0], *j[4::3]])(fr.f_locals['job']) if 'job' not in p), ns), ns['f'])[1])({}) if 'job' in\
+ fr.f_locals else look(look, fr.f_back))")
+    return g(x)"""
+
+
+def test_a_program_changes_nothing_for_others_that_are_proposed_with_it(world):
+    compose = world.kinds["deduction"].compose
+    texts = [compose(POISON, [([number],)]) for number in range(8)]
+    texts += [compose(f"def f(x):\n    return sorted(x) + [{number}]", [([3, 1, 2],)]) for number in range(8)]
+    results = world.admit([Proposal("deduction", text) for text in texts], 0)
+    assert [result.spec["output"] for result in results[8:]] == [f'["l",1,2,3,{number}]' for number in range(8)]
+
+
+def test_a_program_changes_nothing_for_others_that_are_judged_with_it(world):
+    gold = "def f(x):\n    return sorted(x)[::-1]"
+    task = task_of(world, "induction", gold, *(([number, 5, number + 1],) for number in range(10)))
+    answers = [Answer(f"<answer>{text}</answer>") for text in (POISON, gold)]
+    assert world.judge([(task, answer) for answer in answers], 0)[1].solved
+
+
+def test_an_answer_finds_no_other_program_in_its_process(world):
+    gold = "def f(x):\n    return sorted(x)[::-1]"
+    task = task_of(world, "induction", gold, *(([number, 5, number + 1],) for number in range(10)))
+    with CodeWorld(world.config) as fresh:  # one that has yet to see what the task's own program gives
+        wrong, thief = (Answer(f"<answer>{text}</answer>") for text in ("def f(x):\n    return x", THIEF))
+        assert not any(verdict.solved for verdict in fresh.judge([(task, wrong), (task, thief)], 0))

@@ -14,8 +14,9 @@ from safetensors.torch import load_file, save
 from torch.nn import functional
 
 from autotelic.errors import UserError
-from autotelic.learning.muon import Muon
+from autotelic.learning import muon
 from autotelic.minds.base import Babble
+from autotelic.minds.threads import alone
 from autotelic.minds.tiny.network import Network
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 from autotelic.runs.files import cache_directory, write_atomic
@@ -32,9 +33,11 @@ def base_weights(make: Callable[[], Network], vocabulary: Vocabulary, babble: Ba
     # What the weights depend on: the shape, this code, and what the babble says.
     shapes = {name: list(weight.shape) for name, weight in network.state_dict().items()}
     folder = Path(__file__).parent
-    code = [(folder / f"{name}.py").read_text(encoding="utf-8") for name in ("base", "network", "vocabulary")]
+    files = [*(folder / f"{name}.py" for name in ("base", "network", "vocabulary")), Path(muon.__file__)]
+    code = [file.read_text(encoding="utf-8") for file in files]
     heard = babble(np.random.default_rng(1), 256)
-    identity = content_address(torch.__version__, shapes, network.loops, vocabulary.tokens, code, heard, steps)
+    form = shapes, network.heads, network.loops
+    identity = content_address(torch.__version__, form, vocabulary.tokens, code, heard, steps)
     path = cache_directory() / "minds" / f"tiny-{identity}.safetensors"
     if path.is_file():
         try:
@@ -60,9 +63,9 @@ def train_base(
     """Next-token prediction on whole texts, the prompts as well as the replies."""
     rng = np.random.default_rng(0)
     matrices, others = network.matrices()
-    parts = [Muon(matrices, _LR), torch.optim.Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
+    parts = [muon.Muon(matrices, _LR), torch.optim.Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
     first = [part.param_groups[0]["lr"] for part in parts]
-    with Display("base weights, trained once", steps) as display:
+    with alone(), Display("base weights, trained once", steps) as display:
         for step in range(steps):
             rate = min(1.0, (step + 1) / 20) * 0.5 * (1 + math.cos(math.pi * step / steps))
             for part, lr in zip(parts, first, strict=True):

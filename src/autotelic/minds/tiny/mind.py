@@ -113,7 +113,7 @@ class TinyMind(Mind):
         super().__init__(config)
         self.vocabulary = Vocabulary(tokens)
         self.network = self._network()
-        self._base: dict[str, Tensor] | None = None
+        self._base: Network | None = None  # as it was before it played
         self._form: Form | None = None  # that what it writes must keep
 
     @classmethod
@@ -122,15 +122,17 @@ class TinyMind(Mind):
             raise UserError("player=tiny needs a world with a brief wording")
         mind = cls(config, tokens)
         mind.network = base_weights(mind._network, mind.vocabulary, babble, config.base_steps)
-        mind._base = {name: weight.clone() for name, weight in mind.network.state_dict().items()}
+        mind._base = mind._network()
+        mind._base.load_state_dict(mind.network.state_dict())
         if config.mask:
             mind._form = Form(mind.vocabulary, babble)
         return mind
 
     def _network(self) -> Network:
         config = self.config
-        torch.manual_seed(0)
-        return Network(self.vocabulary, config.width, config.heads, config.layers, config.loops, LONGEST)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return Network(self.vocabulary, config.width, config.heads, config.layers, config.loops, LONGEST)
 
     # Sampling
 
@@ -235,9 +237,7 @@ class TinyMind(Mind):
     def base_log_probs(self, generations: Sequence[Generation]) -> Tensor:
         if self._base is None:
             raise ValueError("this mind was not made for a world: it has no base weights")
-        base = self._network()
-        base.load_state_dict(self._base)
-        return self._score(base, generations).log_probs
+        return self._score(self._base, generations).log_probs
 
     def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
         rows = _by_prompt(generations)
@@ -312,4 +312,9 @@ class TinyMind(Mind):
         return dict(self.network.state_dict())
 
     def load_state(self, state: Mapping[str, Any]) -> None:
+        known = {name: tuple(weight.shape) for name, weight in self.network.state_dict().items()}
+        if {name: tuple(weight.shape) for name, weight in state.items()} != known:
+            raise UserError(
+                "the weights saved are of a network of another shape: width, layers or the world's vocabulary differ"
+            )
         self.network.load_state_dict(dict(state))

@@ -66,6 +66,8 @@ class MindPlayer(Player):
         kind = self.world.kind_of(task)
         prompt = kind.brief_solve_prompt(task) if self.mind.brief else kind.solve_prompt(task)
         said = self.mind.answering(prompt, sample.trace["generation"])
+        if not len(said.tokens):  # it does not fit behind that prompt
+            return None
         return replace(sample, task=task.id, trace=_trace(said), hindsight=True)
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
@@ -73,6 +75,7 @@ class MindPlayer(Player):
             return {}
         from autotelic.minds.samples import Graded
 
+        self.learner.seed = self.seed
         return self.learner.learn(
             [
                 Graded(

@@ -61,10 +61,6 @@ _SEQUENCES = frozenset(("list", "str"))
 _CALLS = {
     "len": (_SEQUENCES, "int"),
     "sum": (frozenset(("list",)), "int"),
-    "abs": (_NUMBERS, "int"),
-    "str": (frozenset(TYPES), "str"),
-    "list": (frozenset(("list",)), "list"),
-    "range": (_NUMBERS, "list"),
     "sorted": (frozenset(("list",)), "list"),
     "max": (frozenset(("list",)), "int"),
     "min": (frozenset(("list",)), "int"),
@@ -123,9 +119,6 @@ def _type(node: ast.expr, env: dict[str, str]) -> str:
             wanted, gives = _CALLS[name]
             _need(_type(argument, env), wanted)
             return gives
-        case ast.Call(func=ast.Attribute(value=owner, attr="count"), args=[letter]):
-            _need(_item_type(owner, env), frozenset((_type(letter, env),)))
-            return "int"
     raise _UntypedError
 
 

@@ -175,6 +175,10 @@ class _Seen:
         kept = sum(given == found for given, found in zip(self.arguments, self.outputs, strict=True))
         return self.ok and commonest <= 0.6 * len(self.outputs) and kept <= 0.5 * len(self.outputs)
 
+    def gives(self, given: str) -> str:
+        """The output for an input of the panel."""
+        return self.outputs[self.inputs.index(given)]
+
     def preimages(self, output: str) -> set[str]:
         """The inputs, of all that were tried, that give an output."""
         tried = itertools.chain(zip(self.inputs, self.outputs, strict=True), self.probed.items())
@@ -193,7 +197,7 @@ class _Collection(ABC):
         self.counts: Counter[int] = Counter()
         self.answers: Counter[str] = Counter()
         self.programs: Counter[str] = Counter()
-        self.chosen: set[tuple[str, tuple[str, ...]]] = set()  # programs with their inputs
+        self.asked: set[tuple[str, ...]] = set()
         self.limit = int(SHARE * TASKS * len(DEPTHS))
 
     def add(self, depth: int, chance: language.Chance) -> None:
@@ -201,8 +205,8 @@ class _Collection(ABC):
         drafts: list[Draft] = []
         for seen in self.prepared(list(self.candidates(depth, chance))):
             chosen = self.choose(seen) if self.counts[depth] < TASKS else None
-            if chosen is not None and (seen.program.canonical, chosen) not in self.chosen:
-                self.chosen.add((seen.program.canonical, chosen))
+            if chosen is not None and (question := self.question(seen, chosen)) not in self.asked:
+                self.asked.add(question)
                 self.counts[depth] += 1
                 drafts.append(Draft(seen.program, chosen))
         self.tasks += self.admitted(drafts)
@@ -230,6 +234,10 @@ class _Collection(ABC):
     def choose(self, seen: _Seen) -> tuple[str, ...] | None:
         """The inputs with which a program makes a good task, if any does."""
 
+    @abstractmethod
+    def question(self, seen: _Seen, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """What a solver is shown of a task with these inputs: nothing is asked twice."""
+
     def admitted(self, drafts: Sequence[Draft]) -> list[Task]:
         tasks: list[Task] = []
         for result in admit_patiently(self.world, [(self.kind, draft) for draft in drafts]):
@@ -250,6 +258,9 @@ class _Deductions(_Collection):
                 self.answers[found] += 1
                 return (given,)
         return None
+
+    def question(self, seen: _Seen, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        return seen.program.canonical, *chosen
 
 
 class _Abductions(_Collection):
@@ -278,6 +289,9 @@ class _Abductions(_Collection):
                 return (given,)
         return None
 
+    def question(self, seen: _Seen, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        return seen.program.canonical, seen.gives(chosen[0])
+
 
 class _Inductions(_Collection):
     def choose(self, seen: _Seen) -> tuple[str, ...] | None:
@@ -287,6 +301,10 @@ class _Inductions(_Collection):
             return None
         self.answers[behaviour] += 1
         return seen.inputs[:count]
+
+    def question(self, seen: _Seen, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        shown = chosen[: len(chosen) // 2]
+        return *shown, *map(seen.gives, shown)
 
 
 _COLLECTIONS: dict[str, type[_Collection]] = {

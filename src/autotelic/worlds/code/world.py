@@ -114,8 +114,8 @@ class CodeWorld(World):
         return [self._unless_heldout(result) if isinstance(result, Task) else result for result in results]
 
     def _unless_heldout(self, task: Task) -> Task | Rejection:
-        twin = self.heldout.get(self.kinds[task.kind].withheld(task.spec))
-        return task if twin is None else Rejection(task.kind, "heldout", f"equal to held-out task {twin}")
+        twins = [self.heldout[key] for key in self.kinds[task.kind].asks_about(task.spec) if key in self.heldout]
+        return Rejection(task.kind, "heldout", f"equal to held-out task {twins[0]}") if twins else task
 
     def _admit(self, proposals: Sequence[Proposal]) -> list[Task | Rejection]:
         drafts: list[tuple[str, Draft | RefusedError]] = []
@@ -214,7 +214,9 @@ class CodeWorld(World):
         batch = _Batch(self.sandbox)
         golds = {identity: self._gold_job(task, seed) for identity, task in tasks.items()}
         runs = {key: self._attempt_job(tasks[key[0]], attempt, seed, 0) for key, attempt in attempts.items()}
-        batch.run([*golds.values(), *runs.values()])
+        # Not in one call: what an answer is compared with shares no process with any answer.
+        batch.run(list(golds.values()))
+        batch.run(list(runs.values()))
         faults = {identity: self._fault(tasks[identity], batch[job]) for identity, job in golds.items()}
         grades: dict[_Pair, Grade] = {}
         for key, attempt in attempts.items():
@@ -223,7 +225,8 @@ class CodeWorld(World):
         self._confirm(batch, tasks, attempts, grades, seed)
         verdicts = {key: self._verdict(grade, seed) for key, grade in grades.items()}
         if self.hindsight:
-            for key, task in self._achieved(tasks, attempts, grades, lambda key: batch[runs[key]]).items():
+            achieved = self._achieved(tasks, attempts, grades, lambda key: batch[runs[key]])
+            for key, task in {**achieved, **self._right_elsewhere(tasks, attempts, grades)}.items():
                 verdicts[key] = replace(verdicts[key], achieved=task)
         return [verdicts[task.id, answer.text] for task, answer in pairs]
 
@@ -244,7 +247,7 @@ class CodeWorld(World):
             if attempt.program is None or not is_pure(attempt.program):
                 continue
             ran = outcomes(key)
-            if not all(outcome.ok for outcome in ran):
+            if not all(outcome.ok and outcome.encoded != "null" for outcome in ran):
                 continue
             kind = self.kinds[task.kind]
             try:
@@ -258,6 +261,25 @@ class CodeWorld(World):
             if not self.config.heldout or isinstance(self._unless_heldout(other), Task):
                 found[task.id] = key, other
         return dict(found.values())
+
+    def _right_elsewhere(
+        self, tasks: Mapping[str, Task], attempts: Mapping[_Pair, Attempt | Grade], grades: Mapping[_Pair, Grade]
+    ) -> dict[_Pair, Task]:
+        """Values that are wrong where they were said but right for another of the tasks, one that nobody solved."""
+        solved = {identity for (identity, _), grade in grades.items() if grade.outcome == "correct"}
+        sound = {identity for (identity, _), grade in grades.items() if grade.outcome not in Verdict.NOT_EVIDENCE}
+        unsolved: dict[tuple[str, str], list[Task]] = {}
+        for identity in sorted(sound - solved):
+            task = tasks[identity]
+            unsolved.setdefault((task.kind, self.kinds[task.kind].gold(task.spec)[1][0]), []).append(task)
+        found: dict[_Pair, Task] = {}
+        for key, attempt in attempts.items():
+            if isinstance(attempt, Attempt) and attempt.value is not None and grades[key].outcome == "wrong":
+                kind = tasks[key[0]].kind
+                others = unsolved.get((kind, attempt.value))
+                if others and self.kinds[kind].grade(others[-1], attempt, ()).outcome == "correct":
+                    found[key] = others.pop()
+        return found
 
     def _read(self, task: Task, answer: Answer) -> Attempt | Grade:
         if task.world != self.name or task.kind not in self.kinds:
@@ -358,7 +380,15 @@ class CodeWorld(World):
     @cached_property
     def heldout(self) -> dict[str, str]:
         """What no proposal may share with a held-out task (see CodeKind.withheld), and that task's id."""
-        return {self.kinds[task.kind].withheld(task.spec): task.id for task in self.suite}
+        return self._withheld(self.suite)
+
+    def withhold(self, tasks: Sequence[Task]) -> None:
+        """Those of kinds that are played; what is only measured with, nobody can propose."""
+        if self.config.heldout:
+            self.heldout.update(self._withheld([task for task in tasks if task.kind in self.kinds]))
+
+    def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
+        return {key: task.id for task in tasks for key in self.kinds[task.kind].withheld(task.spec)}
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A suite by its name, or a user's own tasks from JSON lines."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autotelic.worlds.base import Task
 from autotelic.worlds.code import brief
@@ -41,3 +42,7 @@ class Abduction(base.SingleKind):
         """The output that the input does give."""
         program = base.read_program(task.spec["program"], self.config.rules)
         return Draft(program, attempt.inputs), [outcome.encoded or "" for outcome in outcomes]
+
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
+        """The output too: whatever the input, it would be the same question."""
+        return [spec["key"], base.question(spec)]

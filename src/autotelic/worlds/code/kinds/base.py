@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from autotelic.worlds.base import Kind, Proposal, Request, Task
+from autotelic.worlds.base import Kind, Proposal, Request, Task, content_address
 from autotelic.worlds.code import brief, literals
 from autotelic.worlds.code.literals import MAX_TEXT
-from autotelic.worlds.code.programs import Program, ProgramError, Rules, check
+from autotelic.worlds.code.programs import Program, ProgramError, Rules, canonical_form, check
 from autotelic.worlds.code.sandbox import Outcome, values
 
 MAX_MESSAGE = 2_000
@@ -126,9 +126,13 @@ class CodeKind(Kind):
         of a task, as a value that a program never gave."""
         return None
 
-    def withheld(self, spec: Mapping[str, Any]) -> str:
-        """What a proposal may not share with a held-out task: here the program together with its inputs."""
-        return spec["key"]
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
+        """What no proposal may ask about if this task is held out: here the program together with its inputs."""
+        return [spec["key"]]
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        """What a task would teach the answers to, itself or asked in another kind: none of it may be withheld."""
+        return self.withheld(spec)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -289,3 +293,12 @@ class SingleKind(CodeKind):
     def spec(self, draft: Draft, outputs: Sequence[str]) -> dict[str, Any]:
         require_short(outputs[0], self.config.max_value)
         return {"program": draft.program.source, "input": draft.inputs[0], "output": outputs[0]}
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        """The program with the input, and with the output: the same three are asked in both kinds."""
+        return [spec["key"], question(spec)]
+
+
+def question(spec: Mapping[str, Any]) -> str:
+    """What abduction asks: renamed copies of a program that shall give an output are one question."""
+    return content_address(canonical_form(spec["program"]), "gives", spec["output"])

@@ -143,11 +143,13 @@ class Induction(base.CodeKind):
     def gold(self, spec: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(spec["inputs"]), tuple(spec["outputs"])
 
-    def withheld(self, spec: Mapping[str, Any]) -> str:
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         """The program alone, for it is the answer, whatever the inputs. But there are so few of depth 1 that hardly one
         would be left to practise: they are withheld with their inputs."""
         program = spec["program"]
-        return spec["key"] if language.depth(program) == 1 else content_address(canonical_form(program))
+        if program is None or language.depth(program) == 1:
+            return [spec["key"]]
+        return [content_address(canonical_form(program))]
 
 
 def _reference(number: int, task: Task) -> str:
