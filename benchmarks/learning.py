@@ -6,10 +6,11 @@
     python benchmarks/learning.py table controls|estimators|rewards
 
 Every arm is `player=tiny` for the same learning time, but for what its name says; the arms of one seed follow each
-other. `supervised` is the upper reference: the same weights, optimiser and number of updates as self-play with that
-seed, on as many right answers as it found, but true ones to tasks drawn from the grammar that the held-out suite is
-drawn from. A run that is in the results is not repeated, so a benchmark that was stopped goes on. Prints and appends
-one JSON line a run to results/learning.jsonl; `table` prints means and spreads of what is there.
+other. `learning off` is played for a tenth of it: its weights stay as they are. `supervised` is the upper reference:
+the same weights, optimiser and number of steps as self-play with that seed, on as many right answers as it found, but true
+ones to tasks drawn from the grammar that the held-out suite is drawn from. A run that is in the results, with the suite
+as it is, is not repeated, so a benchmark that was stopped goes on. Prints and appends one JSON line a run to
+results/learning.jsonl; `table` prints means and spreads of what is there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,32 +35,47 @@ from autotelic.minds.tiny.vocabulary import END
 from autotelic.play.evaluation import Row
 from autotelic.play.loop import Loop
 from autotelic.play.players.mind import MindPlayer
-from autotelic.worlds.base import Proposal, Task
+from autotelic.play.rewards import LEARNABILITY
+from autotelic.runs import machine
+from autotelic.worlds.base import Proposal, Task, content_address
 from autotelic.worlds.code import language
 from autotelic.worlds.code.kinds.base import show_arguments, show_value
-from autotelic.worlds.code.world import CodeWorld
+from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 RESULTS = Path(__file__).parent / "results" / "learning.jsonl"
 SELF_PLAY = "self-play"
-PUBLISHED = ("player.learner.replay=0", "player.learner.minibatch=512")  # no memory: the estimator alone teaches
+# No memory: the estimator alone teaches.
+PUBLISHED = ("player.learner.replay=0", "loop.hindsight=false", "player.learner.minibatch=512")
+# Of the texts that a player of both roles sees again in an update, three quarters are answers.
+ANSWERS_ALONE = "learner.replay_size=216"
 ARMS: dict[str, dict[str, tuple[str, ...]]] = {
     "controls": {
         SELF_PLAY: ("player=tiny",),
         "learning off": ("player=tiny", "player.learner.enabled=false"),
-        "proposer not trained": ("proposer=tiny", "solver=tiny", "proposer.learner.enabled=false"),
+        "proposer not trained": (
+            "proposer=tiny",
+            "solver=tiny",
+            "proposer.learner.enabled=false",
+            f"solver.{ANSWERS_ALONE}",
+        ),
         "deduction only": ("player=tiny", "world.kinds=[deduction]"),
-        "supervised": ("player=tiny",),
+        "supervised": ("player=tiny", f"player.{ANSWERS_ALONE}"),
     },
     "estimators": {
         SELF_PLAY: ("player=tiny",),
         "without hindsight": ("player=tiny", "loop.hindsight=false"),
-        "without replay": ("player=tiny", "player.learner.replay=0", "player.learner.epochs=20"),
+        "without replay": (
+            "player=tiny",
+            "player.learner.replay=0",
+            "loop.hindsight=false",
+            "player.learner.epochs=20",
+        ),
     }
     | {
         name: ("player=tiny", f"player.learner.estimator={name}", *PUBLISHED)
         for name in ("sil", "trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "ppo")
     },
-    "rewards": {name: ("player=tiny", f"reward.learnability={name}") for name in ("published", "binomial", "variance")},
+    "rewards": {name: ("player=tiny", f"reward.learnability={name}") for name in LEARNABILITY},
 }
 
 
@@ -158,8 +175,16 @@ def supervise(overrides: tuple[str, ...], seed: int, like: dict[str, Any], folde
     return {"before": before, "after": after, "steps": like["steps"], "seconds": round(time.perf_counter() - began, 1)}
 
 
+@cache
+def suite() -> str:
+    with CodeWorld(CodeWorldConfig()) as world:
+        return content_address([task.id for task in world.suite])
+
+
 def known() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.is_file() else []
+    """What was measured with the suite as it is."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.is_file() else []
+    return [row for row in map(json.loads, lines) if row["suite"] == suite()]
 
 
 def run(group: str, minutes: float, seeds: int) -> None:
@@ -172,8 +197,9 @@ def run(group: str, minutes: float, seeds: int) -> None:
                 if arm == "supervised":
                     figures = supervise(overrides, seed, done[SELF_PLAY, seed, minutes], folder)
                 else:
-                    figures = play(overrides, seed, minutes, folder)
-            line = json.dumps({"group": group, "arm": arm, "seed": seed, "minutes": minutes, **figures})
+                    figures = play(overrides, seed, minutes / 10 if arm == "learning off" else minutes, folder)
+            about = {"group": group, "arm": arm, "seed": seed, "minutes": minutes, "suite": suite()}
+            line = json.dumps({**about, "commit": machine.commit(), "cpu": machine.cpu(), **figures})
             print(line, flush=True)
             RESULTS.parent.mkdir(exist_ok=True)
             with RESULTS.open("a") as file:

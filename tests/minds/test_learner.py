@@ -276,31 +276,52 @@ def test_replay_of_a_player_with_one_role_is_all_of_that_role():
     assert recalled({"solve/one": 3, "solve/two": 9}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
 
 
-def test_anchored_proposals_are_remembered_as_often_as_the_base_would_write_them():
-    mind = mind_of()
-    learner = Learner(config_of(estimator="sil", replay=1, anchored=True), mind)
+def anchored(mind: TinyMind, anchor: float, extra: list[float], pay: list[float]) -> list[int]:
+    """Of 4,000 proposals that take turns, how many of each are remembered, where they were sampled so many nats
+    likelier than the base would have written them, and earned so much."""
     said = mind.sample(PROMPTS[:1], 4000, np.random.default_rng(0))
-    # As if every other one had been sampled where it is four times as likely as under the base.
-    more = [math.log(4.0) if at % 2 else 0.0 for at in range(len(said))]
-    said = [
-        dataclasses.replace(each, log_probs=each.log_probs + extra / len(each.tokens), text=f"{extra > 0}")
-        for each, extra in zip(said, more, strict=True)
+    turns = [at % len(pay) for at in range(len(said))]
+    samples = [
+        Graded(
+            dataclasses.replace(each, log_probs=each.log_probs + extra[turn] / len(each.tokens), text=f"{turn}"),
+            pay[turn],
+            "propose/echo",
+            "",
+        )
+        for each, turn in zip(said, turns, strict=True)
     ]
-    kept = [each.text for each in learner._anchored(said, np.random.default_rng(1))]
-    assert kept.count("False") == 2000
-    assert kept.count("True") == pytest.approx(0.4 * 2000, abs=100)  # 1/4 of the mean of 1 and 1/4
+    learner = Learner(config_of(estimator="sil", replay=1, anchor=anchor, lr=0.0), mind)
+    learner.learn(samples)
+    kept = [each.text for each in learner.memory["propose/echo"]]
+    return [kept.count(f"{turn}") for turn in range(len(pay))]
+
+
+def test_anchored_proposals_are_remembered_as_often_as_the_base_would_write_them():
+    kept = anchored(mind_of(), 1.0, [0.0, math.log(4.0)], [0.5, 0.5])
+    assert kept[0] == 2000
+    assert kept[1] == pytest.approx(0.4 * 2000, abs=100)  # 1/4 of the mean of 1 and 1/4
+
+
+def test_anchored_proposals_are_remembered_more_often_the_more_they_earned():
+    kept = anchored(mind_of(), 0.5, [0.0, 0.0], [0.5 * math.log(4.0), 0.0])  # exp(pay / anchor) is 4 and 1
+    assert kept[0] == 2000
+    assert kept[1] == pytest.approx(0.4 * 2000, abs=100)
+
+
+def test_refused_proposals_are_not_remembered():
+    assert anchored(mind_of(), 1.0, [0.0, 0.0], [0.5, -0.5])[1] == 0
 
 
 @pytest.mark.parametrize("role", ["propose", "solve"])
 def test_answers_are_not_anchored(role: str):
     mind = mind_of()
     shaken(mind)  # away from its base: proposals that the base would not have written are left out
-    learner = Learner(config_of(estimator="sil", replay=1, anchored=True), mind)
+    learner = Learner(config_of(estimator="sil", replay=1, anchor=1.0), mind)
     samples = [dataclasses.replace(each, baseline=f"{role}/echo") for each in graded(mind, echo, n=64)]
     learner.learn(samples)
     better = {(each.generation.prompt.tobytes(), each.generation.tokens.tobytes()) for each in samples if each.reward}
     (known,) = learner.memory.values()
-    assert len(known) == len(better) if role == "solve" else 0 < len(known) < 0.8 * len(better)
+    assert len(known) == len(better) if role == "solve" else 0 < len(known) < 0.8 * len(samples)
 
 
 def test_weights_that_are_not_finite_after_an_update_are_one_line():
@@ -431,7 +452,7 @@ def both_roles(mind: TinyMind, seed: int) -> list[Graded]:
 
 
 EXACT = [
-    {"estimator": "sil", "optimizer": "muon", "anchored": True, "average": 0.9, "replay": 3, "replay_size": 8},
+    {"estimator": "sil", "optimizer": "muon", "anchor": 0.5, "average": 0.9, "replay": 3, "replay_size": 8},
     {"estimator": "ppo", "kl": 0.1, "entropy_floor": 1.5, "epochs": 2},
     {"estimator": "trr++"},
 ]

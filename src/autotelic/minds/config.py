@@ -39,7 +39,7 @@ class LearnerConfig:
     replay: int = 0  # updates a step on texts, old and new, that earned 0 or more, and more than their group's mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
-    anchored: bool = False  # of proposals, remember such a part as the base weights would have written
+    anchor: float = 0.0  # if not 0: remember proposals as often as base * exp(pay / anchor) would have written them
     memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token
@@ -60,7 +60,7 @@ class LearnerConfig:
         if not self.constant > 0:
             raise UserError(f"constant is {self.constant}; it must be above 0")
         rates = ("lr", "adam_lr", "value_lr", "weight_decay", "grad_clip", "clip_low", "clip_high", "value_clip")
-        for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap"):
+        for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap", "anchor"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):

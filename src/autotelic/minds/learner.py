@@ -234,9 +234,8 @@ class Learner:
         return loss, lambda: tally.add(batch, rows, scores, old, moved)
 
     def _remember(self, batch: Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
-        """Keeps this step's texts that earned something and were better than what they were compared with, and those
-        that are right in hindsight. Of all roles and kinds: a network that is reminded of some of its skills only
-        loses the others. A wrong answer among badly formatted ones is better than they are, and still no example."""
+        """Keeps this step's texts that were better than what they were compared with, and those that are right in
+        hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
             return {}
         new: dict[str, list[Generation]] = defaultdict(list)
@@ -244,27 +243,30 @@ class Learner:
         # least admitted, and while hardly any task is solved, that is all there is to learn from.
         sound, better = batch.rewards >= 0, batch.advantages
         good = batch.by_baseline(at for at in sorted(batch.teaching) if sound[at] and float(better[at][0]) > 0)
+        if self.config.anchor:
+            admitted = [at for at in range(len(batch)) if sound[at] and batch.names[at].startswith("propose/")]
+            good |= {name: self._anchored(batch, members, rng) for name, members in batch.by_baseline(admitted).items()}
         for name, members in good.items():
-            said = [batch.generations[at] for at in members]
-            if self.config.anchored and name.startswith("propose/"):
-                said = self._anchored(said, rng)
-            new[name] += said
+            new[name] += [batch.generations[at] for at in members]
         for each in hindsight:
             new[each.baseline].append(each.generation)
         for name, said in new.items():
             self.memory[name] = [*self.memory.get(name, []), *said][-self.config.memory :]
         return {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
 
-    def _anchored(self, said: Sequence[Generation], rng: np.random.Generator) -> list[Generation]:
-        """A part of the texts, as if the base weights had written them. A proposer that imitates what it is paid for
-        proposes ever more of the same; so it goes no further from its base than the pay itself leads."""
-        away = np.empty(len(said))  # how much likelier each is under the base than where it was sampled, in nats
+    def _anchored(self, batch: Batch, members: Sequence[int], rng: np.random.Generator) -> list[int]:
+        """A part of the proposals, as many of each as base * exp(pay / anchor) would have written. A proposer that
+        imitates what it is paid for proposes ever more of the same, and forgets what nobody can solve yet; so it goes
+        no further from its base than the pay itself leads."""
+        said = [batch.generations[at] for at in members]
+        away = np.empty(len(said))  # how much likelier each is there than where it was sampled, in nats
         for piece in self.mind.pieces(said):
             known = self.mind.base_log_probs([said[at] for at in piece]).double().sum(1).numpy()
             away[piece] = known - np.array([said[at].log_probs.sum(dtype=np.float64) for at in piece])
+        away += batch.rewards[list(members)].double().numpy() / self.config.anchor
         weights = np.exp(away - away.max())
         keep = rng.random(len(said)) * weights.mean() < weights
-        return [each for each, kept in zip(said, keep, strict=True) if kept]
+        return [at for at, kept in zip(members, keep, strict=True) if kept]
 
     def _replay(self, rng: np.random.Generator, tally: Tally) -> None:
         """One update that makes remembered texts likelier, as many of each role and kind."""

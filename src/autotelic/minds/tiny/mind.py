@@ -48,7 +48,7 @@ class TinyConfig(MindConfig):
             entropy=0.0,
             rescore=False,
             replay=20,
-            anchored=True,
+            anchor=0.5,
             memory=4096,
             average=0.99,
             gradients_by_kind=False,
