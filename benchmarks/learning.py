@@ -7,9 +7,9 @@
 
 Every arm is `player=tiny` for the same learning time, but for what its name says; the arms of one seed follow each
 other. `learning off` is played for a tenth of it: its weights stay as they are. `supervised` is the upper reference:
-the same weights, optimiser and number of steps as self-play with that seed, on as many right answers as it found, but true
-ones to tasks drawn from the grammar that the held-out suite is drawn from. A run that is in the results, with the suite
-as it is, is not repeated, so a benchmark that was stopped goes on. Prints and appends one JSON line a run to
+the same weights, optimiser and number of steps as self-play with that seed, on as many right answers as it found, but
+true ones to tasks drawn from the grammar that the held-out suite is drawn from. A run that is in the results, with the
+suite as it is, is not repeated, so a benchmark that was stopped goes on. Prints and appends one JSON line a run to
 results/learning.jsonl; `table` prints means and spreads of what is there.
 """
 
