@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from autotelic.minds.threads import side_by_side
+from autotelic.minds.threads import alone, side_by_side
 
 
 @pytest.fixture
@@ -39,6 +39,14 @@ def test_results_are_in_the_order_of_the_parts():
 @pytest.mark.usefixtures("two_threads")
 def test_each_part_has_one_of_the_threads():
     assert side_by_side(lambda _: torch.get_num_threads(), range(3)) == [1, 1, 1]
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_what_is_done_alone_has_one_thread_and_gives_the_others_back():
+    with pytest.raises(ZeroDivisionError), alone():
+        assert torch.get_num_threads() == 1
+        raise ZeroDivisionError
     assert torch.get_num_threads() == 2
 
 

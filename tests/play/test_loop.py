@@ -312,6 +312,15 @@ def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
     assert len([entry for entry in loop.archive.tasks(kind="sum") if dict(entry.task.spec) == {"a": 5, "b": 5}]) == 1
 
 
+def test_a_task_that_the_run_is_measured_with_is_not_admitted(make_loop):
+    loop = make_loop(Script(proposals=["5 5", "5 6"]), batch=2, seeding=1, suite=[make_task(5, 5)])
+    loop.run_step()
+    assert loop.became["sum/heldout"] >= 1
+    specs = [dict(entry.task.spec) for entry in loop.archive.tasks(kind="sum")]
+    assert {"a": 5, "b": 6} in specs
+    assert {"a": 5, "b": 5} not in specs
+
+
 def test_a_proposer_earns_the_learnability_of_its_task_and_a_solver_its_answer(make_loop):
     player = Script()
     loop = make_loop(player, attempts=4)

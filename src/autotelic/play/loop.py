@@ -115,6 +115,7 @@ class Loop:
         self.solver.seed = seeds.derive(seed, "solver")
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
         self.suite, self.evaluate_every = suite, evaluate_every
+        self._heldout = {task.id for task in suite}
         self.step = -1  # the last step completed; -1 before the archive is filled
         self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
@@ -231,7 +232,7 @@ class Loop:
     def _siblings(self, results: Sequence[Task | Rejection]) -> list[Task]:
         tasks = [result for result in results if isinstance(result, Task)]
         found = {sibling.id: sibling for task in tasks for sibling in self.world.siblings(task)}
-        known = self.archive.known(list(found)) | {task.id for task in tasks}
+        known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
 
     def _request(self, kind: str, rng: Any) -> Request:
@@ -252,7 +253,9 @@ class Loop:
         kept: list[Task | Rejection] = []
         for result in results:
             if isinstance(result, Task):
-                if result.id in seen:
+                if result.id in self._heldout:
+                    result = Rejection(result.kind, "heldout", f"equal to held-out task {result.id}")
+                elif result.id in seen:
                     result = Rejection(result.kind, "duplicate", f"task {result.id} is known already")
                 else:
                     seen.add(result.id)

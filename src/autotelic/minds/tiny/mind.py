@@ -48,7 +48,7 @@ class TinyConfig(MindConfig):
             entropy=0.0,
             rescore=False,
             replay=20,
-            anchor=0.5,
+            anchor=2.0,
             memory=4096,
             average=0.99,
             gradients_by_kind=False,
@@ -65,7 +65,7 @@ class TinyConfig(MindConfig):
             "seeding": 1,
             "practice": "recent",
             "hindsight": True,
-            "attempts_at": {"deduction": 24},
+            "attempts_at": {"deduction": 16},
         }
     }
 
