@@ -48,6 +48,7 @@ def test_all_of_the_small_language_is_pure():
         "def f(a):\n    return str(a.count)",
         "def f(a):\n    return a.count(1)",
         "def f(a):\n    return a is 1",
+        "def f[T: eval('1')](a):\n    return a",
         "def f(a):\n    return a[0](1)",
         "@str\ndef f(a):\n    return a",
         "not python",

@@ -34,7 +34,7 @@ def is_pure(source: str, entry: str = "f") -> bool:
         return False
     function = tree.body[0]
     given = function.args
-    if function.name != entry or function.decorator_list or function.returns:
+    if function.name != entry or function.decorator_list or function.returns or getattr(function, "type_params", None):
         return False
     if given.defaults or given.kw_defaults or given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg:
         return False
