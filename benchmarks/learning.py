@@ -3,7 +3,8 @@
     python benchmarks/learning.py controls   [--minutes 10] [--seeds 3]
     python benchmarks/learning.py estimators [--minutes 5]  [--seeds 1]
     python benchmarks/learning.py rewards    [--minutes 5]  [--seeds 1]
-    python benchmarks/learning.py table controls|estimators|rewards
+    python benchmarks/learning.py sizes      [--minutes 5]  [--seeds 1]
+    python benchmarks/learning.py table controls|estimators|rewards|sizes
 
 Every arm is `player=tiny` for the same learning time, but for what its name says; the arms of one seed follow each
 other. `learning off` is played for a tenth of it: its weights stay as they are. `supervised` is the upper reference:
@@ -76,6 +77,11 @@ ARMS: dict[str, dict[str, tuple[str, ...]]] = {
         for name in ("sil", "trr++", "reinforce++", "grpo", "rloo", "dr-grpo", "maxrl", "ppo")
     },
     "rewards": {name: ("player=tiny", f"reward.learnability={name}") for name in LEARNABILITY},
+    "sizes": {
+        "0.17 M": ("player=tiny",),
+        "0.47 M": ("player=tiny", "player.width=96", "player.layers=4"),
+        "1.03 M": ("player=tiny", "player.width=128", "player.layers=5"),
+    },
 }
 
 
