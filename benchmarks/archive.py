@@ -19,7 +19,8 @@ import numpy as np
 
 from autotelic.play.archive import Archive, ArchiveConfig
 from autotelic.play.player import Sample
-from autotelic.worlds.base import Task, Verdict, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Task, Verdict
 
 KINDS = ("abduction", "deduction", "induction")
 STRATEGIES = ("uniform", "recent", "learnable")

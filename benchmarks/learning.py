@@ -21,7 +21,6 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,9 @@ from autotelic.play.loop import Loop
 from autotelic.play.players.mind import MindPlayer
 from autotelic.play.rewards import LEARNABILITY
 from autotelic.runs import machine
-from autotelic.worlds.base import Proposal, Task, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Proposal, Task
 from autotelic.worlds.code import language
-from autotelic.worlds.code.kinds.base import show_arguments, show_value
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 RESULTS = Path(__file__).parent / "results" / "learning.jsonl"
@@ -135,13 +134,6 @@ def play(overrides: tuple[str, ...], seed: int, minutes: float, folder: str) -> 
         }
 
 
-ANSWERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "deduction": lambda spec: show_value(spec["output"]),
-    "abduction": lambda spec: show_arguments(spec["input"]),
-    "induction": lambda spec: spec["program"],
-}
-
-
 def true_answers(loop: Loop, kind: str, count: int, rng: np.random.Generator) -> list[Graded]:
     """Right answers to random tasks of the grammar, from running them; held-out tasks are refused like any proposal."""
     assert isinstance(loop.solver, MindPlayer)
@@ -157,7 +149,7 @@ def true_answers(loop: Loop, kind: str, count: int, rng: np.random.Generator) ->
             proposals.append(Proposal(kind, asked.compose(written.program, inputs)))
         for task in world.admit(proposals, 0):
             if isinstance(task, Task):
-                text = ANSWERS[kind](task.spec)
+                text = asked.true_answer(task.spec)
                 tokens = np.array([*mind.vocabulary.encode(text), END], np.int32)
                 said = Generation(text, mind.encode(asked.brief_solve_prompt(task)), tokens)
                 found.append(Graded(said, 1.0, f"solve/{kind}", task.id, hindsight=True))

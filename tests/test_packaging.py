@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import autotelic
+from autotelic.cli.play import compose
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,6 +39,12 @@ def test_every_dependency_has_an_exact_version_within_its_range(pinned: dict[str
 
 def test_the_installed_version_is_the_package_s_own():
     assert version("autotelic") == autotelic.__version__
+
+
+def test_make_play_names_what_can_be_played():
+    (asked,) = re.findall(r"^PLAY \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    config = compose(asked.split(), None)
+    assert (config.world.name, config.player.name, config.minutes) == ("code", "tiny", 5.0)
 
 
 def test_continuous_integration_can_run_its_script():

@@ -20,7 +20,8 @@ if os.environ.get("TOY_SLOW"):
     time.sleep(60)
 
 from autotelic.play.player import Player, Sample
-from autotelic.worlds.base import Kind, Proposal, Rejection, Task, Verdict, World, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Kind, Proposal, Rejection, Task, Verdict, World
 
 
 class Add(Kind):

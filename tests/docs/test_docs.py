@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from autotelic.cli.play import compose
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What makes a command of the docs small enough for a test. An explicit value in the docs stays, but for the bounds.
@@ -203,6 +205,19 @@ def test_shell_blocks_hold_nothing_that_goes_unrun():
             if block.language in ("console", "bash"):
                 commands = [line for line in block.body.splitlines() if line.startswith("$ ")]
                 assert all(line.startswith("$ autotelic ") for line in commands), f"{page.name}:{block.line}"
+
+
+SHELL = [(page, block) for page in PAGES for block in blocks(page) if block.language == "sh"]
+
+
+@pytest.mark.parametrize(("page", "block"), SHELL, ids=lambda part: part.stem if isinstance(part, Path) else part.line)
+def test_what_only_another_machine_can_run_is_sound(page, block):
+    """It is shell, and what it asks to be played could be."""
+    read = subprocess.run(["bash", "-n"], input=block.body, capture_output=True, text=True, check=False)
+    assert read.returncode == 0, f"{page.name}:{block.line}: {read.stderr}"
+    for line in block.body.replace("\\\n", " ").splitlines():
+        if line.startswith("autotelic play "):
+            compose(shlex.split(line, comments=True)[2:], None)
 
 
 def test_a_page_whose_python_fails_is_caught(tmp_path):

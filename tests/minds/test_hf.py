@@ -111,6 +111,18 @@ def test_a_template_of_ones_own_surrounds_a_plain_prompt(qwen):
     assert mind.tokenizer.decode(mind.encode("{why}")) == "Q: {why}\nA:"
 
 
+def test_a_conversation_is_asked_turn_by_turn(qwen):
+    mind = make(qwen)
+    asked = mind.tokenizer.decode(mind.encode(("one?", "1", "two?")))
+    turns = "<|im_start|>user\none?<|im_end|>\n<|im_start|>assistant\n1<|im_end|>\n<|im_start|>user\ntwo?<|im_end|>\n"
+    assert asked.endswith(f"{turns}<|im_start|>assistant\n")
+
+
+def test_a_conversation_without_a_chat_template_repeats_the_plain_frame(qwen):
+    mind = make(qwen, chat=False, template="Q: {prompt}\nA:")
+    assert mind.tokenizer.decode(mind.encode(("one?", "1", "two?"))) == "Q: one?\nA: 1\n\nQ: two?\nA:"
+
+
 def test_what_ends_a_turn_is_found_in_the_chat_template(llama):
     assert make(llama).ends == {0, 2}  # <|im_end|> is named nowhere else
     assert make(llama, chat=False).ends == {0}

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import logging
 import math
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -244,11 +245,11 @@ def test_what_did_not_fit_after_its_prompt_in_hindsight_is_not_remembered():
     assert all(len(each.tokens) for each in learner.memory["solve/echo"])
 
 
-def test_hindsight_without_replay_is_one_line():
+def test_hindsight_without_replay_is_refused():
     mind = mind_of()
     learner = Learner(config_of(estimator="sil", replay=0), mind)
     (said, *_) = graded(mind, lambda prompt, text: 0.0)
-    with pytest.raises(UserError, match=r"player\.learner\.replay is 0.*loop\.hindsight=false$"):
+    with pytest.raises(ValueError, match=r"replay is 0$"):
         learner.learn([dataclasses.replace(said, hindsight=True)])
 
 
@@ -308,6 +309,22 @@ def test_anchored_proposals_are_remembered_more_often_the_more_they_earned():
     assert kept[1] == pytest.approx(0.4 * 2000, abs=100)
 
 
+def test_what_pads_the_base_log_probabilities_of_short_proposals_counts_nothing(monkeypatch):
+    mind = mind_of()
+    wanted = anchored(mind, 1.0, [0.0, math.log(4.0)], [0.5, 0.5])
+    known = mind.base_log_probs
+
+    def padded(generations):
+        """A mind promises nothing of what is behind a row's tokens."""
+        table = known(generations).clone()
+        for row, each in zip(table, generations, strict=True):
+            row[len(each.tokens) :] = -7.0
+        return table
+
+    monkeypatch.setattr(mind, "base_log_probs", padded)
+    assert anchored(mind, 1.0, [0.0, math.log(4.0)], [0.5, 0.5]) == wanted
+
+
 def test_refused_proposals_are_not_remembered():
     assert anchored(mind_of(), 1.0, [0.0, 0.0], [0.5, -0.5])[1] == 0
 
@@ -326,7 +343,7 @@ def test_answers_are_not_anchored(role: str):
 
 def test_weights_that_are_not_finite_after_an_update_are_one_line():
     mind = mind_of()
-    with pytest.raises(UserError, match=r"weights are not finite .* player\.learner\.lr"):
+    with pytest.raises(UserError, match=r"weights are not finite .* lower learner\.lr$"):
         Learner(config_of(lr=math.inf), mind).learn(graded(mind, echo))
 
 
@@ -366,7 +383,7 @@ def test_the_divergence_from_the_base_pulls_back():
         learner = Learner(config_of(kl=kl), mind)
         for step in range(25):
             figures = learner.learn(graded(mind, lambda prompt, text: float("a" in text), seed=step))
-        assert ("solve/echo/kl_base" in figures) is (kl > 0)
+            assert ("solve/echo/kl_base" in figures) is (kl > 0)  # at the first step too, where it is 0
         said = mind.sample(PROMPTS, 50, np.random.default_rng(3))
         scores = mind.score(said)
         return float((scores.log_probs.detach() - mind.base_log_probs(said))[scores.mask].mean())
@@ -458,8 +475,10 @@ EXACT = [
 ]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("changes", EXACT, ids=lambda changes: changes["estimator"])
-def test_a_learner_restored_from_disk_goes_on_to_the_bit(tmp_path: Path, changes):
+def test_a_learner_restored_from_disk_goes_on_to_the_bit(tmp_path: Path, changes, threads: int):
+    torch.set_num_threads(threads)  # set back by the fixture of all tests here
     config = config_of(minibatch=48, **changes)
 
     def learned(mind: TinyMind, learner: Learner, steps: range, into: str) -> bytes:
@@ -559,7 +578,7 @@ def test_running_out_of_memory_in_an_optimiser_is_one_line_with_keys_that_the_mi
     mind = mind_of()
     learner = Learner(config_of(), mind)
     monkeypatch.setattr(learner.optimizers[0], "step", exhaust)
-    with pytest.raises(UserError, match=r"^out of memory while learning: lower max_tokens; a run is safe at"):
+    with pytest.raises(UserError, match=r"^out of memory while learning: lower max_tokens$"):
         learner.learn(graded(mind, echo))
 
 
@@ -567,7 +586,7 @@ def test_running_out_of_memory_for_averages_is_one_line(monkeypatch):
     mind = mind_of()
     learner = Learner(config_of(average=0.9), mind)
     monkeypatch.setattr(torch.Tensor, "clone", exhaust)
-    line = r"^out of memory while .* lower player\.learner\.average to 0;"
+    line = r"^out of memory while .* lower player\.learner\.average to 0$"
     with pytest.raises(UserError, match=line):
         Learner(config_of(average=0.9), mind)
     with pytest.raises(UserError, match=line), learner.averaged():
@@ -576,7 +595,7 @@ def test_running_out_of_memory_for_averages_is_one_line(monkeypatch):
 
 def test_a_lack_of_memory_that_no_key_helps_against_is_one_line():
     with (
-        pytest.raises(UserError, match=r"^out of memory while thinking; a run is safe at its last checkpoint$"),
+        pytest.raises(UserError, match=r"^out of memory while thinking$"),
         memory_errors("thinking", "micro_batch", of=TinyConfig()),
     ):
         exhaust()
@@ -664,3 +683,13 @@ def test_muon_is_refused_by_a_mind_without_matrices(monkeypatch):
 def test_a_setting_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
         LearnerConfig(**wrong)
+
+
+def test_the_pieces_of_an_update_are_worked_on_side_by_side(monkeypatch):
+    torch.set_num_threads(2)
+    mind = mind_of()
+    samples = graded(mind, echo)
+    both, score = threading.Barrier(2, timeout=20), mind.score
+    monkeypatch.setattr(mind, "pieces", lambda said: [[*range(0, len(said), 2)], [*range(1, len(said), 2)]])
+    monkeypatch.setattr(mind, "score", lambda said: (both.wait(), score(said))[1])
+    assert Learner(config_of(gradients_by_kind=False), mind).learn(samples)["updates"] == 1

@@ -1,5 +1,6 @@
 """The tiny mind: a vocabulary of its own, sampling and scoring that agree, base weights that know form alone."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -222,3 +223,22 @@ def test_a_world_without_tokens_is_refused():
 def test_a_shape_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError):
         TinyConfig(**wrong)
+
+
+def test_prompts_are_answered_side_by_side(monkeypatch):
+    torch.set_num_threads(2)
+    mind = mind_of()
+    both, write = threading.Barrier(2, timeout=20), mind._write
+    monkeypatch.setattr(mind, "_write", lambda *given: (both.wait(), write(*given))[1])
+    assert len(sampled(mind, n=1)) == len(PROMPTS)
+
+
+def test_running_out_of_memory_while_it_writes_is_one_line(monkeypatch):
+    mind = mind_of()
+
+    def exhaust(*_) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(mind, "_write", exhaust)
+    with pytest.raises(UserError, match=r"^out of memory while generating: lower max_tokens$"):
+        sampled(mind)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from autotelic.play.active import learnable_weights
 from autotelic.play.archive import Archive, ArchiveConfig
 from autotelic.play.player import Sample
-from autotelic.worlds.base import Rejection, Task, Verdict, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Rejection, Task, Verdict
 
 KINDS = ("abduction", "deduction")
 

@@ -9,7 +9,8 @@ from autotelic.play import exchange
 from autotelic.play.archive import Archive
 from autotelic.play.exchange import Record, export_jsonl, import_jsonl
 from autotelic.play.player import Sample
-from autotelic.worlds.base import Rejection, Task, Verdict, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Rejection, Task, Verdict
 
 
 def make_task(number: int) -> Task:

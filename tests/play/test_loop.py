@@ -21,19 +21,9 @@ from autotelic.play.player import Player, Sample
 from autotelic.play.rewards import PUBLISHED, RewardConfig
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
+from autotelic.runs.files import content_address
 from autotelic.testing import check_player, check_world, run_digest
-from autotelic.worlds.base import (
-    Answer,
-    Kind,
-    Plain,
-    Proposal,
-    Rejection,
-    Request,
-    Task,
-    Verdict,
-    World,
-    content_address,
-)
+from autotelic.worlds.base import Answer, Kind, Plain, Proposal, Rejection, Request, Task, Verdict, World
 
 
 class SumKind(Kind):
@@ -310,6 +300,44 @@ def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
     loop.run_step()
     assert loop.became["sum/duplicate"] >= 1
     assert len([entry for entry in loop.archive.tasks(kind="sum") if dict(entry.task.spec) == {"a": 5, "b": 5}]) == 1
+
+
+def test_an_unknown_kind_among_those_attempted_otherwise_is_one_line(make_loop):
+    with pytest.raises(UserError, match=r"^loop\.attempts_at\.mroe: no such kind; did you mean more"):
+        make_loop(attempts_at={"mroe": 7})
+
+
+def test_seeds_and_imported_tasks_that_the_run_is_measured_with_stay_out(make_loop, tmp_path):
+    first = make_loop(name="first")
+    first.run_step()
+    file = tmp_path / "tasks.jsonl"
+    export_jsonl(first.archive, file)
+    known = [entry.task for entry in first.archive.tasks(limit=1000)]
+    seed, other = (
+        SumWorld().seeds()[0],
+        next(task for task in known if task.id not in {s.id for s in SumWorld().seeds()}),
+    )
+    second = make_loop(name="second", seeding=0, tasks=str(file), suite=[seed, other])
+    second.run_step()
+    assert second.imported is not None
+    assert {rejection.outcome for _, rejection in second.imported.rejected} == {"heldout"}
+    held = {entry.task.id for entry in second.archive.tasks(limit=1000)}
+    assert held == {task.id for task in known} - {seed.id, other.id}
+
+
+def test_what_a_run_is_measured_with_is_not_learned_in_hindsight(make_loop):
+    def moved(suite: Sequence[Task]) -> set[str | None]:
+        loop = make_loop(
+            Relabeller(error=3), world=HindsightWorld(), hindsight=True, suite=suite, name=f"of{len(suite)}"
+        )
+        loop.run_step()
+        loop.run_step()
+        return {sample.task for sample, _ in loop.solver.taught[-1] if sample.hindsight}
+
+    achieved = moved([])
+    held = [make_task(a, b, kind) for a in range(-20, 120) for b in range(-20, 120) for kind in ("sum", "more")]
+    assert achieved & {task.id for task in held}
+    assert not moved(held) & {task.id for task in held}
 
 
 def test_a_task_that_the_run_is_measured_with_is_not_admitted(make_loop):

@@ -11,7 +11,8 @@ import pytest
 from autotelic.play.archive import Archive
 from autotelic.play.player import Sample
 from autotelic.runs.directory import Run
-from autotelic.worlds.base import Rejection, Task, Verdict, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Rejection, Task, Verdict
 from autotelic.worlds.code.sandbox import values
 
 KINDS = ("deduction", "abduction", "induction")

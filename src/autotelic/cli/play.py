@@ -70,6 +70,27 @@ class PlayConfig:
             raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
         if self.evaluate_tasks is not None and self.evaluate_tasks < 1:
             raise UserError(f"evaluate_tasks={self.evaluate_tasks}: must be at least 1")
+        for role in ("proposer", "solver"):
+            self._check_learner(role)
+
+    def _check_learner(self, role: str) -> None:
+        """What a learner remembers must be right, and it knows texts by what they earned alone."""
+        own = getattr(self, role)
+        key, player = (role, own) if own is not None else ("player", self.player)
+        learner = getattr(player, "learner", None)
+        if learner is None or not learner.enabled:
+            return
+        bad = "invalid" if role == "proposer" else "wrong"
+        if learner.replay and getattr(self.reward, bad) >= 0:
+            raise UserError(
+                f"reward.{bad} is {getattr(self.reward, bad)}, and {key}.learner.replay={learner.replay} imitates what "
+                f"earned 0 or more: set reward.{bad} below 0, or {key}.learner.replay=0"
+            )
+        if role == "solver" and self.loop.hindsight and not learner.replay:
+            raise UserError(
+                f"loop.hindsight is on, and what is right in hindsight is learned by replay alone: set "
+                f"loop.hindsight=false, or {key}.learner.replay above 0"
+            )
 
     @property
     def last_step(self) -> int | None:

@@ -198,6 +198,8 @@ def play(directory: Run, config: PlayConfig) -> int:
 
     with open_loop(directory, config) as loop, graceful_stop(say) as stop:
         directory.log_to(config.log, loop.step + 1)
+        if loop.step >= 0 and not (loop.proposer.exact and loop.solver.exact):
+            say("note: a server decides what this player says; going on may differ from an uninterrupted run")
         if _bound_reached(loop, config):
             say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
         elif (directory.path / "result.json").exists():

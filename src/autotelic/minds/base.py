@@ -20,7 +20,14 @@ from autotelic.minds.config import LearnerConfig
 if TYPE_CHECKING:
     import torch
 
+Prompt = str | tuple[str, ...]  # a question; or questions and replies in turn, of which the last is to be answered
 Babble = Callable[[np.random.Generator, int], list[tuple[str, str]]]  # so many prompts, each with a well-formed reply
+
+
+def turns(prompt: Prompt) -> list[dict[str, str]]:
+    """A prompt as chat models take it."""
+    said = (prompt,) if isinstance(prompt, str) else prompt
+    return [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(said)]
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class MindConfig:
 
     temperature: float = 1.0  # of sampling, and of the distribution that is learned
     max_tokens: int = 512  # of one answer or proposal
+    shots: int = 0  # worked examples that go before each question, of those that its kind has; for minds that converse
     learner: LearnerConfig = field(default_factory=LearnerConfig)
 
     def __post_init__(self) -> None:
@@ -57,6 +65,8 @@ class MindConfig:
             raise UserError(f"temperature is {self.temperature}; it must be above 0 (evaluation can be greedy)")
         if self.max_tokens < 1:
             raise UserError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+        if self.shots < 0:
+            raise UserError(f"shots is {self.shots}; it must be 0 or more")
 
 
 class Mind(ABC):
@@ -65,6 +75,7 @@ class Mind(ABC):
     name: ClassVar[str]
     Config: ClassVar[type[MindConfig]]
     brief: ClassVar[bool] = False  # asked in a kind's brief wording, a few tokens, instead of its full one
+    converses: ClassVar[bool] = False  # takes prompts of several turns; all others get a string each
     learns: ClassVar[bool] = True
     small: ClassVar[bool] = False  # so small that pieces are scored side by side, a thread each, to keep cores busy
     exact: ClassVar[bool] = True  # whether equal seeds give equal texts; False where a server decides
@@ -81,7 +92,7 @@ class Mind(ABC):
     @abstractmethod
     def sample(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         n: int,
         rng: np.random.Generator,
         *,
@@ -93,7 +104,7 @@ class Mind(ABC):
     # What a learner needs; see `FrozenMind` for minds without
 
     @abstractmethod
-    def encode(self, prompt: str) -> np.ndarray:
+    def encode(self, prompt: Prompt) -> np.ndarray:
         """The tokens that a prompt is asked with: `Generation.prompt`."""
 
     @property
@@ -109,7 +120,7 @@ class Mind(ABC):
         """The weights apart: matrices inside the network, and all others (see learning/muon.py)."""
         raise UserError(f"optimizer=muon is not for the mind {self.name}: take adamw")
 
-    def answering(self, prompt: str, generation: Generation) -> Generation:
+    def answering(self, prompt: Prompt, generation: Generation) -> Generation:
         """What was written, as an answer to another prompt. It was not sampled there: nothing is known of its
         log-probabilities. Without tokens, if there is no room for it."""
         return replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
@@ -147,7 +158,7 @@ class FrozenMind(Mind):
     def width(self) -> int:
         raise self._frozen()
 
-    def encode(self, prompt: str) -> np.ndarray:
+    def encode(self, prompt: Prompt) -> np.ndarray:
         raise self._frozen()
 
     def parameters(self) -> list[torch.nn.Parameter]:

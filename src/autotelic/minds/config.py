@@ -39,7 +39,7 @@ class LearnerConfig:
     replay: int = 0  # updates a step on texts, old and new, that earned 0 or more, and more than their group's mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
-    anchor: float = 0.0  # if not 0: remember proposals as often as base * exp(pay / anchor) would have written them
+    anchor: float = 0.0  # if not 0: proposals are remembered about as often as base * exp(pay / anchor) writes them
     memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token

@@ -8,7 +8,7 @@ import os
 import queue
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.minds.base import FrozenMind, Generation, MindConfig
+from autotelic.minds.base import FrozenMind, Generation, MindConfig, Prompt, turns
+from autotelic.minds.config import LearnerConfig
 from autotelic.minds.endpoint_client import Client, Halt, Halted, NonsenseError, Trouble, Wire, one_line
 
 OWN_FIELDS = ("model", "messages", "n", "seed", "temperature", "max_tokens", "stream")  # of a request; not for `extra`
@@ -39,9 +40,15 @@ class EndpointConfig(MindConfig):
     rate: float = 0.0  # requests a second at most; 0 is no limit
     concurrency: int = 4  # requests at once; what the server does in parallel
     extra: dict[str, Any] = field(default_factory=dict)  # more fields of a request: {top_p: 0.9}
+    learner: LearnerConfig = field(default_factory=lambda: LearnerConfig(enabled=False))  # of what does not learn
+
+    # A request takes seconds and may be paid for: a suite is not asked whole, and a step that is done is kept.
+    beside: ClassVar[Mapping[str, Any]] = {"evaluate_tasks": 120, "checkpoint": {"every": 1}}
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.learner != LearnerConfig(enabled=False):
+            raise UserError("learner is set, but a mind behind a server does not learn: leave it out")
         _check_url(self.url)
         if self.key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.key_env):
             raise UserError("key_env must be the name of an environment variable that holds the API key, not the key")
@@ -93,6 +100,7 @@ class EndpointMind(FrozenMind):
     name: ClassVar[str] = "endpoint"
     Config = EndpointConfig
     exact: ClassVar[bool] = False
+    converses: ClassVar[bool] = True
     config: EndpointConfig
 
     def __init__(self, config: EndpointConfig) -> None:
@@ -111,7 +119,7 @@ class EndpointMind(FrozenMind):
 
     def sample(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         n: int,
         rng: np.random.Generator,
         *,
@@ -137,9 +145,9 @@ class EndpointMind(FrozenMind):
         size = n if self._several else 1
         return self._gather([Job(first, size) for first in range(0, total, size)], total, complete)
 
-    def _messages(self, prompt: str) -> list[dict[str, str]]:
+    def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
         before = [] if self.config.system is None else [{"role": "system", "content": self.config.system}]
-        return [*before, {"role": "user", "content": prompt}]
+        return [*before, *turns(prompt)]
 
     def _complete(self, body: dict[str, Any], count: int, wire: Wire) -> list[Generation]:
         """Up to `count` samples; none if the server seems to mind being asked for several."""

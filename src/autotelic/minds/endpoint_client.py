@@ -279,8 +279,6 @@ class Client:
         line = f"{self.url}: {trouble}"
         if tries > 1:
             line += f" (tried {tries} times)"
-        if self._answered is not None:
-            line += "; nothing up to the last checkpoint is lost: autotelic resume RUN goes on from there"
         return line
 
     def _exchange(self, wire: Wire, method: str, path: str, data: bytes | None, read: Callable[[Any], T]) -> T:

@@ -19,7 +19,7 @@ import numpy as np
 
 from autotelic import registry
 from autotelic.errors import UserError
-from autotelic.minds.base import Generation, Mind, MindConfig, Scores
+from autotelic.minds.base import Generation, Mind, MindConfig, Prompt, Scores, turns
 from autotelic.minds.memory import memory_errors
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ _log = logging.getLogger(__name__)
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 CHATS = ("auto", True, False)
-_PLAIN = "{{ around.replace('{prompt}', messages[0].content) }}"  # the chat template of a model that has none
+# The chat template of a model that has none: each question in its frame, each reply after it as the model would end it.
+_PLAIN = (
+    "{% for turn in messages %}"
+    "{{ around.replace('{prompt}', turn.content) if turn.role == 'user' else ' ' ~ turn.content ~ '\n\n' }}"
+    "{% endfor %}"
+)
 
 
 @dataclass
@@ -87,6 +92,7 @@ class HFMind(Mind):
 
     name: ClassVar[str] = "hf"
     Config: ClassVar[type[MindConfig]] = HFConfig
+    converses: ClassVar[bool] = True
 
     def __init__(self, config: HFConfig) -> None:
         super().__init__(config)
@@ -145,13 +151,13 @@ class HFMind(Mind):
     def _ids(self, text: str, special: bool) -> list[int]:
         return self.tokenizer(text, add_special_tokens=special, verbose=False)["input_ids"]
 
-    def encode(self, prompt: str) -> np.ndarray:
+    def encode(self, prompt: Prompt) -> np.ndarray:
         """The tokens a prompt is asked with. A chat template writes its own first token; plain text is given one.
 
         The control tokens in it are the template's. Those that a prompt spells out stay text: a program in it could
         otherwise end the user's turn and begin the answer, and a proposer would write what the solver seems to say.
         """
-        asked, options = [{"role": "user", "content": prompt}], {}
+        asked, options = turns(prompt), {}
         if not self.chat:
             options = {"chat_template": _PLAIN, "around": self.config.template}
         elif self.config.system:
@@ -180,7 +186,7 @@ class HFMind(Mind):
 
     def sample(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         n: int,
         rng: np.random.Generator,
         *,
@@ -236,7 +242,7 @@ class HFMind(Mind):
     def parameters(self) -> list[torch.nn.Parameter]:
         return list(self.network.learning().values())
 
-    def answering(self, prompt: str, generation: Generation) -> Generation:
+    def answering(self, prompt: Prompt, generation: Generation) -> Generation:
         """Without tokens, as from `sample`, where prompt and answer together do not fit into the window."""
         moved = super().answering(prompt, generation)
         if self._fits(len(moved.prompt) + len(moved.tokens)):

@@ -86,10 +86,7 @@ class Learner:
         if not (len(batch) or hindsight) or not self.config.enabled:
             return {}
         if hindsight and not self.config.replay:
-            raise UserError(
-                "what is right in hindsight is learned by replay alone, and player.learner.replay is 0: raise it, "
-                "or set loop.hindsight=false"
-            )
+            raise ValueError("what is right in hindsight is learned by replay alone, and replay is 0")
         figures = batch.figures()
         self._look_before(batch)
         self._compare(batch)
@@ -255,14 +252,17 @@ class Learner:
         return {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
 
     def _anchored(self, batch: Batch, members: Sequence[int], rng: np.random.Generator) -> list[int]:
-        """A part of the proposals, as many of each as base * exp(pay / anchor) would have written. A proposer that
+        """A part of the proposals, each with a chance in proportion to how much oftener base * exp(pay / anchor) would
+        have written it, but at most 1 (which is reached at the mean). A proposer that
         imitates what it is paid for proposes ever more of the same, and forgets what nobody can solve yet; so it goes
         no further from its base than the pay itself leads."""
         said = [batch.generations[at] for at in members]
         away = np.empty(len(said))  # how much likelier each is there than where it was sampled, in nats
         for piece in self.mind.pieces(said):
-            known = self.mind.base_log_probs([said[at] for at in piece]).double().sum(1).numpy()
-            away[piece] = known - np.array([said[at].log_probs.sum(dtype=np.float64) for at in piece])
+            known = self.mind.base_log_probs([said[at] for at in piece]).double().numpy()
+            for at, row in zip(piece, known, strict=True):
+                generation = said[at]
+                away[at] = row[: len(generation.tokens)].sum() - generation.log_probs.sum(dtype=np.float64)
         away += batch.rewards[list(members)].double().numpy() / self.config.anchor
         weights = np.exp(away - away.max())
         keep = rng.random(len(said)) * weights.mean() < weights
@@ -309,13 +309,11 @@ class Learner:
         norm = float(nn.utils.clip_grad_norm_(weights, bound))
         if not math.isfinite(norm) or not math.isfinite(loss):
             what = "loss" if not math.isfinite(loss) else "gradient"
-            raise UserError(
-                f"the {what} is not finite (nan or inf): lower player.learner.lr, or raise the entropy floor"
-            )
+            raise UserError(f"the {what} is not finite (nan or inf): lower learner.lr")
         for optimizer in self.optimizers:
             optimizer.step()
         if not all(bool(torch.isfinite(weight).all()) for weight in weights):
-            raise UserError("the weights are not finite (nan or inf) after an update: lower player.learner.lr")
+            raise UserError("the weights are not finite (nan or inf) after an update: lower learner.lr")
         with torch.no_grad():
             for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
                 mean.lerp_(weight, 1 - self.config.average)

@@ -29,4 +29,4 @@ def memory_errors(doing: str, *keys: str, of: object = None) -> Iterator[None]:
             raise
         known = [key for key in keys if of is None or hasattr(of, key)]
         lower = f": lower {' or '.join(known)}" if known else ""
-        raise UserError(f"out of memory while {doing}{lower}; a run is safe at its last checkpoint") from error
+        raise UserError(f"out of memory while {doing}{lower}") from error

@@ -114,6 +114,7 @@ class Tally:
         self.replays: list[tuple[float, float]] = []
         self.gradients: dict[str, float] = {}
         self.moved: list[PolicyFigures] = []
+        self.based = False  # whether the base's log-probabilities were asked for
         # By baseline, sums over tokens: how many, their entropy, divergence from the old weights and from the base.
         self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
 
@@ -122,7 +123,8 @@ class Tally:
         self.moved.append(moved)
         now, mask = scores.log_probs.detach(), scores.mask
         shown = [mask.sum(1), scores.entropy.detach().masked_fill(~mask, 0.0).sum(1), _divergence(old, now, mask)]
-        if batch.base:
+        self.based = bool(batch.base)
+        if self.based:
             shown.append(_divergence(now, table([batch.base[at] for at in rows]), mask))
         for at, *figures in zip(rows, *(figure.tolist() for figure in shown), strict=True):
             sums = self.sums[batch.names[at]]
@@ -144,7 +146,7 @@ class Tally:
             found |= _means("replay_", self.replays)
         for name, (tokens, _, from_old, from_base) in sorted(self.sums.items()):
             found[f"{name}/kl_old"] = from_old / max(tokens, 1)
-            if from_base:
+            if self.based:
                 found[f"{name}/kl_base"] = from_base / max(tokens, 1)
         return found | {f"{name}/grad_norm": norm for name, norm in sorted(self.gradients.items())}
 

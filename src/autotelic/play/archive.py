@@ -21,7 +21,8 @@ from autotelic.play.index import draw
 from autotelic.play.player import Sample
 from autotelic.play.records import Attempt, Entry, Records, finite, to_figures, to_json, to_text
 from autotelic.play.store import TABLES, Store
-from autotelic.worlds.base import Rejection, Task, Verdict, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Rejection, Task, Verdict
 
 __all__ = ["Archive", "ArchiveConfig", "Attempt", "Entry"]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from autotelic import registry
 from autotelic.errors import UserError
 from autotelic.play import evaluation, measures, rewards
 from autotelic.play.active import STRATEGIES
@@ -27,7 +28,7 @@ from autotelic.play.rewards import RewardConfig
 from autotelic.runs import seeds
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
-from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task, Verdict, World
+from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict, World
 
 Pay = measures.Pay
 
@@ -109,6 +110,9 @@ class Loop:
                 f"reward.learnability={reward.learnability} says nothing of {fewest} attempts: "
                 "raise loop.attempts and loop.attempts_at, or choose another"
             )
+        known = [*world.kinds, *(kind for kind in KINDS if kind not in world.kinds)]
+        if strange := [kind for kind in config.attempts_at if kind not in known]:
+            raise UserError(f"loop.attempts_at.{strange[0]}: no such kind; {registry.nearest(strange[0], known)}")
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
         self.proposer.seed = seeds.derive(seed, "proposer")
@@ -173,7 +177,7 @@ class Loop:
     def _seed_archive(self) -> Proposed:
         """Step 0: the world's own seeds, then proposals without attempts until each kind has enough to build on."""
         with self.archive.transaction():
-            self.archive.add_tasks(0, self.world.seeds())
+            self.archive.add_tasks(0, [seed for seed in self.world.seeds() if seed.id not in self._heldout])
         if self.config.tasks is not None:
             self.imported = import_jsonl(self.archive, self.config.tasks, 0, self._readmit)
         wanted, total = self.config.batch * self.config.seeding, Proposed([], [], [])
@@ -204,7 +208,12 @@ class Loop:
                 restated.append(Rejection(record.kind, "format", str(error)))
         proposals = [proposal for proposal in restated if isinstance(proposal, Proposal)]
         admitted = iter(self.world.admit(proposals, seeds.derive(self.seed, "import", records[0].line)))
-        return [next(admitted) if isinstance(each, Proposal) else each for each in restated]
+        return [self._refusing_heldout(next(admitted)) if isinstance(each, Proposal) else each for each in restated]
+
+    def _refusing_heldout(self, result: Task | Rejection) -> Task | Rejection:
+        if isinstance(result, Task) and result.id in self._heldout:
+            return Rejection(result.kind, "heldout", f"equal to held-out task {result.id}")
+        return result
 
     def _propose(self, step: int, kinds: Sequence[str], turn: int = 0) -> Proposed:
         """Proposals of each kind in turn; `kinds` names the kind of each and has equal ones together."""
@@ -251,11 +260,9 @@ class Loop:
     def _without_duplicates(self, results: Sequence[Task | Rejection]) -> list[Task | Rejection]:
         seen = self.archive.known([result.id for result in results if isinstance(result, Task)])
         kept: list[Task | Rejection] = []
-        for result in results:
+        for result in map(self._refusing_heldout, results):
             if isinstance(result, Task):
-                if result.id in self._heldout:
-                    result = Rejection(result.kind, "heldout", f"equal to held-out task {result.id}")
-                elif result.id in seen:
+                if result.id in seen:
                     result = Rejection(result.kind, "duplicate", f"task {result.id} is known already")
                 else:
                     seen.add(result.id)
@@ -281,8 +288,10 @@ class Loop:
             with self._timed("judge", kind):
                 pairs = [(chosen[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(said)]
                 self.world.hindsight = self.config.hindsight  # not where answers are only measured
-                verdicts += self.world.judge(pairs, seeds.derive(self.seed, "judge", step, kind))
-                self.world.hindsight = False
+                try:
+                    verdicts += self.world.judge(pairs, seeds.derive(self.seed, "judge", step, kind))
+                finally:
+                    self.world.hindsight = False
             tasks += chosen
             samples += said
         return Attempted(tasks, samples, verdicts)
@@ -339,7 +348,9 @@ class Loop:
         found: dict[tuple[str, str], Sample] = {}
         for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
             task = verdict.achieved
-            if task is not None and (task.id, sample.text) not in found:
+            if task is None or task.id in self._heldout:
+                continue
+            if (task.id, sample.text) not in found:
                 relabelled = self.solver.relabel(sample, task)
                 if relabelled is not None:
                     found[task.id, sample.text] = relabelled

@@ -33,6 +33,7 @@ class Player(ABC):
     """Proposes and attempts. Samples come back in the order of the requests; attempts task by task, n for each."""
 
     name: ClassVar[str]
+    exact: bool = True  # whether equal seeds give equal samples; False where something outside decides
     seed: int = 0  # of the run, by role; the loop says it: what is drawn while learning follows from it
 
     def __init__(self, config: Any, world: World) -> None:

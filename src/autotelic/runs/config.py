@@ -156,12 +156,12 @@ def _build(
     if data:
         known = _keys(base)
         for key, value in _leaves(data):
-            _check_key(key, known, base, False, where)
+            _check_key(key, known, base, where)
             _check_section(key, value, base, f"{where}: ")
         _check_values(base, data, where)
         store.store(_FILE, data)
         store.store(_ROOT, {"defaults": [*defaults[:-1], _FILE, "_self_"]})
-    known = _keys(base)
+    known, lines = _keys(base), list[str]()
     for override in overrides:
         key = override.key_or_group
         if override.is_sweep_override():
@@ -170,9 +170,12 @@ def _build(
             raise UserError(f"'{override.input_line}': choose with {key.removesuffix('.name')}=NAME")
         if override.is_delete():
             raise UserError(f"'{override.input_line}': keys cannot be removed")
-        _check_key(key, known, base, override.is_add(), "")
+        _check_key(key, known, base, "")
         _check_section(key, override.value(), base, "")
-    composed = _hydra([str(override.input_line) for override in overrides], presets)
+        # Hydra wants a plus before what is new, also in a mapping whose keys are the user's own.
+        new = key not in known and not override.is_add() and not override.is_force_add()
+        lines.append(f"{'+' if new else ''}{override.input_line}")
+    composed = _hydra(lines, presets)
     refused = _refused(composed)
     if refused is not None:
         key, line, error = refused
@@ -325,8 +328,8 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, An
             yield from _leaves(value, f"{prefix}{key}.")
 
 
-def _check_key(key: str, known: list[str], base: DictConfig, adding: bool, where: str) -> None:
-    if key in known or (_open_dict(base, key.rpartition(".")[0]) and (adding or where)):
+def _check_key(key: str, known: list[str], base: DictConfig, where: str) -> None:
+    if key in known or _open_dict(base, key.rpartition(".")[0]):
         return
     at = f"{where}: " if where else ""
     raise UserError(f"{at}unknown key '{key}': {_nearest_key(key, known)}")

@@ -6,8 +6,6 @@ batched and deterministic given their seeds; neither takes a player's word for a
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +16,8 @@ import numpy as np
 
 from autotelic.errors import UserError
 
+KINDS = ("deduction", "abduction", "induction")  # what every world can ask; some ask more
 Plain = Any  # None, bool, int, float, str, and lists and dicts of these: what JSON can hold
-
-
-def content_address(*parts: Plain) -> str:
-    """A short, stable name for plain data: the first 128 bits of its SHA-256, in hex."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
@@ -115,23 +108,28 @@ class Kind(ABC):
     def solve_prompt(self, task: Task) -> str:
         """The text a solver sees. Never holds the answer."""
 
+    def examples(self, role: str) -> Sequence[tuple[str, str]]:
+        """Questions to a proposer (role `propose`) or a solver (`solve`), each with a good reply, for minds that have
+        to see one before they keep to a form. None of a world's held-out tasks is among them."""
+        return ()
+
     # The brief wording, for minds with a small vocabulary of their own (`World.tokens`): the same in a few tokens.
 
     def brief_propose_prompt(self, request: Request) -> str:
-        raise self._no_brief_wording()
+        raise self.no_brief_wording()
 
     def brief_solve_prompt(self, task: Task) -> str:
-        raise self._no_brief_wording()
+        raise self.no_brief_wording()
 
     def expand_proposal(self, text: str, request: Request) -> str:
         """The proposal that a reply to the brief prompt stands for."""
-        raise self._no_brief_wording()
+        raise self.no_brief_wording()
 
     def expand_answer(self, text: str) -> str:
         """The answer that a reply to the brief prompt stands for."""
-        raise self._no_brief_wording()
+        raise self.no_brief_wording()
 
-    def _no_brief_wording(self) -> UserError:
+    def no_brief_wording(self) -> UserError:
         return UserError(f"tasks of the kind {self.name} have no brief wording: take a player that reads full prompts")
 
 

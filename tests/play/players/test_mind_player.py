@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import autotelic
 from autotelic import registry
+from autotelic.errors import UserError
 from autotelic.minds.base import FrozenMind, Generation, Mind, MindConfig
 from autotelic.play.player import Sample
 from autotelic.play.players.mind import MindPlayer, player_of
-from autotelic.testing import check_player
+from autotelic.testing import check_player, run_digest
 from autotelic.worlds.base import Answer, Proposal, Request, Task
 
 torch = pytest.importorskip("torch")
@@ -101,6 +103,33 @@ def test_a_brief_mind_is_asked_in_the_brief_wording(world, tasks):
     player.attempt(tasks, 1, rng())
     assert mind.asked[0][0] == [world.kinds[request.kind].brief_propose_prompt(request) for request in requests]
     assert mind.asked[1][0] == [world.kinds[task.kind].brief_solve_prompt(task) for task in tasks]
+
+
+class Conversing(Recorder):
+    name = "conversing"
+    converses = True
+
+
+@pytest.mark.parametrize("shots", [1, 2])
+def test_worked_examples_of_the_kind_go_before_each_question(world, tasks, shots: int):
+    player = player_of(Conversing)(MindConfig(shots=shots), world)
+    requests = [Request(kind, base=tasks[0]) for kind in KINDS]
+    player.propose(requests, rng())
+    player.attempt(tasks, 1, rng())
+    proposing, solving = (asked for asked, *_ in player.mind.asked)
+    for request, prompt in zip(requests, proposing, strict=True):
+        kind = world.kinds[request.kind]
+        shown = [text for pair in kind.examples("propose")[:shots] for text in pair]
+        assert prompt == (*shown, kind.propose_prompt(request))
+    for task, prompt in zip(tasks, solving, strict=True):
+        kind = world.kinds[task.kind]
+        shown = [text for pair in kind.examples("solve")[:shots] for text in pair]
+        assert prompt == (*shown, kind.solve_prompt(task))
+
+
+def test_worked_examples_for_a_mind_that_does_not_converse_are_one_line(world):
+    with pytest.raises(UserError, match=r"^shots is 1, but recorder is asked one thing at a time: it must be 0$"):
+        player_of(Recorder)(MindConfig(shots=1), world)
 
 
 def test_an_answer_relabelled_is_the_same_text_under_the_prompt_of_another_task(world, tasks):
@@ -319,3 +348,19 @@ def test_the_mind_is_made_for_the_world_it_plays_in(world, monkeypatch):
     config = MindConfig()
     player_of(Curious)(config, world)
     assert seen == [(config, world.tokens, world.babble(np.random.default_rng(0), 2))]
+
+
+@pytest.mark.parametrize("estimator", ["sil", "ppo"])
+def test_a_resumed_run_of_a_learning_mind_is_equal_to_one_that_was_not_interrupted(tmp_path, estimator: str):
+    shape = ("player.width=16", "player.heads=2", "player.layers=1", "player.base_steps=3", "player.max_tokens=24")
+    small = ("loop.batch=8", "loop.proposals=8", "loop.attempts=2", "checkpoint.every=2", "evaluate=false")
+    common = ("player=tiny", *shape, *small, f"player.learner.estimator={estimator}", f"root={tmp_path}")
+    with autotelic.new_loop(*common, "run=whole") as loop:
+        loop.run(5)
+    with autotelic.new_loop(*common, "run=broken") as loop:
+        for _ in range(4):  # the last of which no checkpoint holds
+            loop.run_step()
+    with autotelic.open_loop(tmp_path / "broken") as loop:
+        assert loop.step == 2
+        loop.run(2)
+    assert run_digest(tmp_path / "broken") == run_digest(tmp_path / "whole")

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from autotelic.worlds.base import content_address
+from autotelic.runs.files import content_address
 from autotelic.worlds.code.canonical import spell
 from autotelic.worlds.code.programs import ProgramError, Rules, check
 

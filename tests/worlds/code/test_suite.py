@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer, Proposal, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Answer, Proposal
 from autotelic.worlds.code import language, suite
 from autotelic.worlds.code.kinds.base import answer_text, arguments_of, show_arguments, show_value
 from autotelic.worlds.code.sandbox import Job, Outcome, values

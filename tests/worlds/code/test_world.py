@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer, Proposal, Rejection, Task
+from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Task
 from autotelic.worlds.code.kinds.base import KindConfig, answer_text
+from autotelic.worlds.code.kinds.deduction import Deduction
 from autotelic.worlds.code.sandbox import Job, SandboxConfig, values
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
@@ -51,6 +53,40 @@ def test_the_seeds_are_the_identity_function_in_every_kind(world):
     assert [task.kind for task in seeds] == ["deduction", "abduction", "induction"]
     assert {task.spec["program"] for task in seeds} == {"def f(a):\n    return a"}
     assert values.decode(seeds[0].spec["output"]) == "Hello world"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_proposals_shown_as_examples_are_admitted(world, kind):
+    for worked, (_, text) in zip(world.kinds[kind].worked(), world.kinds[kind].examples("propose"), strict=True):
+        base = Task("", "code", "deduction", {"program": worked.program}) if world.kinds[kind].builds_on else None
+        (task,) = world.admit([Proposal(kind, text, base)], seed=1)
+        assert isinstance(task, Task), task
+        assert task.spec["program"] == worked.program
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_shown_as_examples_are_right(world, kind):
+    for worked, (asked, text) in zip(world.kinds[kind].worked(), world.kinds[kind].examples("solve"), strict=True):
+        task = task_of(world, kind, worked.program, *worked.inputs)
+        if kind != "induction":  # whose example has a message
+            assert asked == world.kinds[kind].solve_prompt(task)
+        assert world.judge([(task, Answer(text))], seed=1)[0].solved
+
+
+def test_no_example_is_a_held_out_task():
+    with CodeWorld(CodeWorldConfig()) as world:
+        for kind in KINDS:
+            for worked in world.kinds[kind].worked():
+                assert isinstance(propose(world, kind, worked.program, *worked.inputs), Task)
+
+
+def test_a_kind_without_brief_wording_is_one_line_to_who_wants_to_babble_of_it(world, monkeypatch):
+    class Other(Deduction):
+        name = "other"
+
+    monkeypatch.setattr(world, "kinds", {**world.kinds, "other": Other(KindConfig())})
+    with pytest.raises(UserError, match=r"^tasks of the kind other have no brief wording"):
+        world.babble(np.random.default_rng(0), 8)
 
 
 @pytest.mark.parametrize(

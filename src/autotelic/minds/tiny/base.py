@@ -19,9 +19,8 @@ from autotelic.minds.base import Babble
 from autotelic.minds.threads import alone
 from autotelic.minds.tiny.network import Network
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
-from autotelic.runs.files import cache_directory, write_atomic
+from autotelic.runs.files import cache_directory, content_address, write_atomic
 from autotelic.runs.progress import Display
-from autotelic.worlds.base import content_address
 
 BATCH = 64  # texts an update
 _LR, _ADAM_LR = 0.02, 0.003
@@ -43,7 +42,7 @@ def base_weights(make: Callable[[], Network], vocabulary: Vocabulary, babble: Ba
         try:
             network.load_state_dict(load_file(path))
             return network
-        except (SafetensorError, RuntimeError):
+        except (OSError, SafetensorError, RuntimeError):
             pass  # cut short or damaged: made again
     train_base(network, vocabulary, babble, steps)
     try:

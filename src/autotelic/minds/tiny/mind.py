@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from autotelic.errors import UserError
-from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
+from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Prompt, Scores
 from autotelic.minds.config import LearnerConfig
+from autotelic.minds.memory import memory_errors
 from autotelic.minds.threads import side_by_side
 from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.form import Form
@@ -138,7 +139,7 @@ class TinyMind(Mind):
 
     def sample(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[Prompt],
         n: int,
         rng: np.random.Generator,
         *,
@@ -157,18 +158,20 @@ class TinyMind(Mind):
         share = math.ceil(len(order) / torch.get_num_threads())
         width = max(1, min(share, _ROWS // n))
         parts = [order[start : start + width] for start in range(0, len(order), width)]
-        chances = [None if greedy else rng.random((bound, len(part), n), dtype=np.float32) for part in parts]
 
         def write(at: int) -> tuple[np.ndarray, np.ndarray]:
             return self._write([encoded[k] for k in parts[at]], n, bound, chances[at])
 
-        for part, (tokens, log_probs) in zip(parts, side_by_side(write, range(len(parts))), strict=True):
-            for row, k in enumerate(part):
-                for at in range(n):
-                    written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
+        with memory_errors("generating", "max_tokens"):
+            chances = [None if greedy else rng.random((bound, len(part), n), dtype=np.float32) for part in parts]
+            for part, (tokens, log_probs) in zip(parts, side_by_side(write, range(len(parts))), strict=True):
+                for row, k in enumerate(part):
+                    for at in range(n):
+                        written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
         return written
 
-    def encode(self, prompt: str) -> np.ndarray:
+    def encode(self, prompt: Prompt) -> np.ndarray:
+        assert isinstance(prompt, str)  # it does not converse
         return np.array(self.vocabulary.encode(prompt)[-(LONGEST - self.config.max_tokens) :], np.int32)
 
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autotelic.minds.base import Generation, Mind, MindConfig
+from autotelic.errors import UserError
+from autotelic.minds.base import Generation, Mind, MindConfig, Prompt
 from autotelic.play.player import Metrics, Player, Sample
-from autotelic.worlds.base import Request, Task, World
+from autotelic.worlds.base import Kind, Request, Task, World
 
 
 class MindPlayer(Player):
@@ -22,7 +23,10 @@ class MindPlayer(Player):
 
     def __init__(self, config: MindConfig, world: World) -> None:
         super().__init__(config, world)
+        if config.shots and not self.mind_class.converses:
+            raise UserError(f"shots is {config.shots}, but {self.name} is asked one thing at a time: it must be 0")
         self.mind = self.mind_class.for_world(config, world.tokens, world.babble)
+        self.exact = self.mind.exact
         self.learner = None
         if self.mind.learns:
             from autotelic.minds.learner import Learner  # needs torch, which a mind behind a server does not
@@ -31,10 +35,12 @@ class MindPlayer(Player):
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         kinds = [self.world.kinds[request.kind] for request in requests]
-        if self.mind.brief:
-            prompts = [kind.brief_propose_prompt(request) for kind, request in zip(kinds, requests, strict=True)]
-        else:
-            prompts = [kind.propose_prompt(request) for kind, request in zip(kinds, requests, strict=True)]
+        brief = self.mind.brief
+        texts = [
+            kind.brief_propose_prompt(request) if brief else kind.propose_prompt(request)
+            for kind, request in zip(kinds, requests, strict=True)
+        ]
+        prompts = self._after_examples("propose", kinds, texts)
         samples = []
         for kind, request, said in zip(kinds, requests, self.mind.sample(prompts, 1, rng), strict=True):
             text = kind.expand_proposal(said.text, request) if self.mind.brief else said.text
@@ -43,10 +49,7 @@ class MindPlayer(Player):
 
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
         kinds = [self.world.kind_of(task) for task in tasks]
-        if self.mind.brief:
-            prompts = [kind.brief_solve_prompt(task) for kind, task in zip(kinds, tasks, strict=True)]
-        else:
-            prompts = [kind.solve_prompt(task) for kind, task in zip(kinds, tasks, strict=True)]
+        prompts = self._solve_prompts(kinds, tasks)
         # A greedy mind says the same each time.
         said = self.mind.sample(prompts, 1 if greedy else n, rng, greedy=greedy)
         if greedy:
@@ -57,6 +60,22 @@ class MindPlayer(Player):
             samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
         return samples
 
+    def _solve_prompts(self, kinds: Sequence[Kind], tasks: Sequence[Task]) -> list[Prompt]:
+        brief = self.mind.brief
+        texts = [
+            kind.brief_solve_prompt(task) if brief else kind.solve_prompt(task)
+            for kind, task in zip(kinds, tasks, strict=True)
+        ]
+        return self._after_examples("solve", kinds, texts)
+
+    def _after_examples(self, role: str, kinds: Sequence[Kind], texts: Sequence[str]) -> list[Prompt]:
+        """The questions, each after as many worked examples of its kind as are asked for."""
+        if not self.config.shots:
+            return list(texts)
+        examples = {kind.name: kind.examples(role)[: self.config.shots] for kind in set(kinds)}
+        shown = {name: [text for pair in pairs for text in pair] for name, pairs in examples.items()}
+        return [(*shown[kind.name], text) for kind, text in zip(kinds, texts, strict=True)]
+
     def evaluating(self) -> AbstractContextManager[None]:
         return nullcontext() if self.learner is None else self.learner.averaged()
 
@@ -64,7 +83,7 @@ class MindPlayer(Player):
         if self.learner is None:
             return None
         kind = self.world.kind_of(task)
-        prompt = kind.brief_solve_prompt(task) if self.mind.brief else kind.solve_prompt(task)
+        (prompt,) = self._solve_prompts([kind], [task])
         said = self.mind.answering(prompt, sample.trace["generation"])
         if not len(said.tokens):  # it does not fit behind that prompt
             return None

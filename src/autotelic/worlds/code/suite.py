@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.errors import UserError
-from autotelic.runs.files import cache_directory, write_atomic
-from autotelic.worlds.base import Rejection, Task, content_address
+from autotelic.runs.files import cache_directory, content_address, write_atomic
+from autotelic.worlds.base import Rejection, Task
 from autotelic.worlds.code import language, programs
 from autotelic.worlds.code.kinds.base import Draft, arguments_of, outcome_class
 from autotelic.worlds.code.sandbox import Job, Outcome, values

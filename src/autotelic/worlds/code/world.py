@@ -38,7 +38,8 @@ from typing import Any
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer, Kind, Proposal, Rejection, Task, Verdict, World, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import KINDS, Answer, Kind, Proposal, Rejection, Task, Verdict, World
 from autotelic.worlds.code import brief, suite, suites
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
@@ -365,6 +366,8 @@ class CodeWorld(World):
 
     def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
         names = list(self.kinds)
+        if strange := [name for name in names if name not in KINDS]:
+            raise self.kinds[strange[0]].no_brief_wording()
         return [brief.babble(names[at % len(names)], rng, self.config.kind.inputs) for at in range(count)]
 
     # Held-out tasks

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Answer
 from autotelic.worlds.code import literals
 from autotelic.worlds.code.kinds.base import answer_text, arguments_of, show_arguments, show_value
 from autotelic.worlds.code.sandbox import Outcome, values

@@ -29,6 +29,12 @@ class Abduction(base.SingleKind):
         program, wanted = task.spec["program"], base.show_value(task.spec["output"])
         return f"{brief.kind(self.name)}{program}{brief.OUTPUT}{wanted}{brief.ANSWER}"
 
+    def worked(self) -> Sequence[base.Worked]:
+        return base.SINGLE
+
+    def true_answer(self, spec: Mapping[str, Any]) -> str:
+        return base.show_arguments(spec["input"])
+
     def attempt(self, task: Task, text: str) -> Attempt:
         return Attempt(task.spec["program"], (base.read_arguments(base.read_answer(text)),))
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from autotelic.worlds.base import Kind, Proposal, Request, Task, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code import brief, literals
 from autotelic.worlds.code.literals import MAX_TEXT
 from autotelic.worlds.code.programs import Program, ProgramError, Rules, canonical_form, check
@@ -67,6 +68,17 @@ class Grade:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class Worked:
+    """A worked example: a task with its outputs, and how its answer is found."""
+
+    program: str
+    inputs: tuple[tuple[Any, ...], ...]
+    outputs: tuple[Any, ...]
+    thought: str
+    message: str = ""
+
+
 def outcome_class(outcome: Outcome) -> str:
     """The class of a rejection or verdict that an outcome stands for. Time limits stay apart from the other limits,
     because they alone depend on the machine; so do the three ways to go around the judge."""
@@ -98,6 +110,29 @@ class CodeKind(Kind):
     def expand_answer(self, text: str) -> str:
         """The brief wording has one answer and nothing before it: a text with a second mark is left without a block."""
         return text if brief.ANSWER in text else answer_text(text)
+
+    def true_answer(self, spec: Mapping[str, Any]) -> str:
+        """A right answer, from the facts of a task: what stands in its <answer> block."""
+        raise NotImplementedError(f"the kind {self.name} says no right answers")
+
+    def worked(self) -> Sequence[Worked]:
+        """What `examples` are made of; a kind that has any says `true_answer` as well."""
+        return ()
+
+    def examples(self, role: str) -> list[tuple[str, str]]:
+        found = []
+        for worked in self.worked():
+            inputs = [values.encode(arguments) for arguments in worked.inputs]
+            draft = Draft(read_program(worked.program, self.config.rules), tuple(inputs), worked.message)
+            spec = self.spec(draft, [values.encode(output) for output in worked.outputs])
+            if role == "solve":
+                asked = self.solve_prompt(Task("", "code", self.name, spec))
+                found.append((asked, answer_text(self.true_answer(spec), worked.thought)))
+            else:
+                base = Task("", "code", self.name, {"program": worked.program}) if self.builds_on else None
+                text = self.compose("" if base else worked.program, worked.inputs, worked.message)
+                found.append((self.propose_prompt(Request(self.name, base=base)), text))
+        return found
 
     # From text to verdict
 
@@ -239,6 +274,12 @@ def answer_rules(form: str) -> str:
 
 
 # --- proposals of one program with one input: deduction and abduction share them ------------------------------------
+
+
+SINGLE = (
+    Worked("def f(a):\n    return a[::-1] + '!'", (("cat",),), ("tac!",), "'cat' backwards is 'tac'; then '!'."),
+    Worked("def f(a, b):\n    return [a] * b + [b]", ((7, 2),), ([7, 7, 2],), "[7] twice is [7, 7]; then [2]."),
+)
 
 
 class SingleKind(CodeKind):

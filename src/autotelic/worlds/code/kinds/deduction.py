@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autotelic.worlds.base import Task
 from autotelic.worlds.code import brief, literals
@@ -27,6 +28,12 @@ class Deduction(base.SingleKind):
     def brief_solve_prompt(self, task: Task) -> str:
         program, given = task.spec["program"], base.show_arguments(task.spec["input"])
         return f"{brief.kind(self.name)}{program}{brief.INPUT}{given}{brief.ANSWER}"
+
+    def worked(self) -> Sequence[base.Worked]:
+        return base.SINGLE
+
+    def true_answer(self, spec: Mapping[str, Any]) -> str:
+        return base.show_value(spec["output"])
 
     def attempt(self, task: Task, text: str) -> Attempt:
         try:

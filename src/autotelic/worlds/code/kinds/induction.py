@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotelic.worlds.base import Proposal, Request, Task, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code import brief, language, literals
 from autotelic.worlds.code.kinds import base
-from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError
+from autotelic.worlds.code.kinds.base import MAX_MESSAGE, Attempt, Draft, Grade, RefusedError, Worked
 from autotelic.worlds.code.programs import canonical_form
 from autotelic.worlds.code.sandbox import Outcome, values
 
@@ -22,9 +23,30 @@ class Induction(base.CodeKind):
     asks = "given input/output pairs and a message, find the program."
     answer_form = "a Python program with a function f"
 
+    def worked(self) -> Sequence[Worked]:
+        """With as many inputs as a task has."""
+        numbers, words = range(-1, self.config.inputs - 1), ["x" * n + "yz" for n in range(self.config.inputs)]
+        return (
+            Worked(
+                "def f(a):\n    return a * a + 1",
+                tuple((n,) for n in numbers),
+                tuple(n * n + 1 for n in numbers),
+                "0 gives 1 and 1 gives 2, so it may be the square and one more; -1 gives 2 as well.",
+                "Think of squares.",
+            ),
+            Worked(
+                "def f(a):\n    return [len(a), a[-1]]",
+                tuple((word,) for word in words),
+                tuple([len(word), word[-1]] for word in words),
+                "The first number is the length of the text, the second value its last letter.",
+                "Count the letters, and look at the last.",
+            ),
+        )
+
     def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
         blocks = [base.fence("input", literals.render_items(arguments)) for arguments in inputs]
-        return "\n".join([base.fence("python", program), *blocks, base.fence("message", message)])
+        own = [base.fence("python", program)] if program else []  # where none was given
+        return "\n".join([*own, *blocks, base.fence("message", message)])
 
     def propose_prompt(self, request: Request) -> str:
         program = request.base.spec["program"] if request.base is not None else None
@@ -112,6 +134,9 @@ class Induction(base.CodeKind):
             "shown": len(outputs) // 2,
             "message": draft.message,
         }
+
+    def true_answer(self, spec: Mapping[str, Any]) -> str:
+        return spec["program"]
 
     def attempt(self, task: Task, text: str) -> Attempt:
         program = base.read_program(base.read_answer(text).rstrip("\n"), self.config.rules)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Rejection, Task, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Rejection, Task
 from autotelic.worlds.code import canonical, programs, suite
 from autotelic.worlds.code.kinds.base import Draft
 from autotelic.worlds.code.sandbox import Job, Outcome, values

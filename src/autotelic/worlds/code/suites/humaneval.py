@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autotelic.worlds.base import Task, content_address
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Task
 from autotelic.worlds.code.suites.data import read_rows
 
 if TYPE_CHECKING:

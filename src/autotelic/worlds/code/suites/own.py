@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.errors import UserError
-from autotelic.runs.files import named_errors
-from autotelic.worlds.base import Rejection, Task, content_address
+from autotelic.runs.files import content_address, named_errors
+from autotelic.worlds.base import Rejection, Task
 from autotelic.worlds.code import literals
 from autotelic.worlds.code.kinds.base import (
     MAX_MESSAGE,
