@@ -85,6 +85,7 @@ class Counter(Player):
     """Proposes random sums, answers right half the time, and remembers how often it learned."""
 
     name = "counter"
+    exact = "COUNTER_GUESSES" not in os.environ
 
     @dataclass
     class Config:

@@ -291,6 +291,13 @@ def test_what_became_of_imported_tasks_is_said(autotelic):
     assert any("tasks imported" in line and "25 bad lines" in line for line in lines)
 
 
+@pytest.mark.parametrize("env", [{}, {"COUNTER_GUESSES": "1"}], ids=["exact", "not exact"])
+def test_a_run_that_cannot_be_repeated_says_so_when_it_goes_on(autotelic, env: dict[str, str]):
+    assert "note:" not in autotelic.play("run=one", "steps=1", **env).err
+    done = autotelic("resume", "one", "steps=2", **env)
+    assert ("note: a server decides what this player says" in done.err) is bool(env)
+
+
 def test_a_finished_run_goes_on_with_a_farther_bound(autotelic):
     assert autotelic.play("run=one", "steps=3").code == 0
     assert autotelic.play("run=whole", "steps=6").code == 0
