@@ -1,11 +1,11 @@
 """A real pretrained model on two cores: what a step of self-play costs, and an hour of it.
 
     python benchmarks/smollm2.py step [overrides …]
-    python benchmarks/smollm2.py hour [--minutes 60] [--every 3] [--folder FOLDER] [overrides …]
+    python benchmarks/smollm2.py hour [--minutes 60] [--every 6] [--folder FOLDER] [overrides …]
 
 `step` plays the step that fills the archive and one full step after it, and says how long its parts took and how much
 memory the process had at most. `hour` plays for so long with learning on and measures CodeI/O, 40 tasks of each of its
-two kinds, before the first step and after every third; a run that was stopped goes on if FOLDER is given again. Both
+two kinds, before the first step and after every sixth; a run that was stopped goes on if FOLDER is given again. Both
 print JSON lines, one a step in `hour`, and append them to results/smollm2.jsonl.
 """
 
@@ -62,7 +62,7 @@ def one_step(overrides: list[str], folder: Path) -> None:
 def hour(minutes: float, every: int, overrides: list[str], folder: Path) -> None:
     measured = ("evaluate=false", "evaluate_suite=codeio", "evaluate_tasks=80", f"evaluate_every={every}")
     run = folder / "hour"
-    settings = (*SMALL, f"root={folder}", "run=hour", "checkpoint.every=1", *measured, *overrides)
+    settings = (*SMALL, f"root={folder}", "run=hour", "checkpoint.every=1", "checkpoint.keep=1", *measured, *overrides)
     with autotelic.open_loop(str(run)) if run.exists() else autotelic.new_loop(*settings) as loop:
         while loop.seconds < 60 * minutes:
             write({"what": "hour", **looked_at(loop, loop.run_step())})
@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["step", "hour"])
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--every", type=int, default=3)
+    parser.add_argument("--every", type=int, default=6)
     parser.add_argument("--folder", type=Path, default=Path("runs/smollm2"))
     arguments, overrides = parser.parse_known_args()
     if arguments.what == "step":
