@@ -59,8 +59,9 @@ class HFConfig(MindConfig):
     generate_batch: int = 64  # generations written at once
     logit_tokens: int = 512  # answer tokens whose logits (as many figures as the vocabulary has) are held at once
 
-    # An answer takes seconds, and a run is measured before its first step: a world's whole suite would take hours.
-    beside: ClassVar[Mapping[str, Any]] = {"evaluate_tasks": 120}
+    # An answer takes seconds, and a run is measured before its first step: a world's whole suite would take hours. A
+    # step takes minutes, and few of them should be lost.
+    beside: ClassVar[Mapping[str, Any]] = {"evaluate_tasks": 120, "checkpoint": {"every": 5}}
 
     def __post_init__(self) -> None:
         super().__post_init__()
