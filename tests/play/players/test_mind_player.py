@@ -49,8 +49,8 @@ class BriefRecorder(Recorder):
     brief = True
 
 
-def player_with(world, mind: type[Recorder]) -> tuple[MindPlayer, Recorder]:
-    player = player_of(mind)(MindConfig(), world)
+def player_with(world, mind: type[Recorder], **config) -> tuple[MindPlayer, Recorder]:
+    player = player_of(mind)(MindConfig(**config), world)
     assert isinstance(player.mind, Recorder)
     return player, player.mind
 
@@ -112,11 +112,11 @@ class Conversing(Recorder):
 
 @pytest.mark.parametrize("shots", [1, 2])
 def test_worked_examples_of_the_kind_go_before_each_question(world, tasks, shots: int):
-    player = player_of(Conversing)(MindConfig(shots=shots), world)
+    player, mind = player_with(world, Conversing, shots=shots)
     requests = [Request(kind, base=tasks[0]) for kind in KINDS]
     player.propose(requests, rng())
     player.attempt(tasks, 1, rng())
-    proposing, solving = (asked for asked, *_ in player.mind.asked)
+    proposing, solving = (asked for asked, *_ in mind.asked)
     for request, prompt in zip(requests, proposing, strict=True):
         kind = world.kinds[request.kind]
         shown = [text for pair in kind.examples("propose")[:shots] for text in pair]
@@ -129,7 +129,7 @@ def test_worked_examples_of_the_kind_go_before_each_question(world, tasks, shots
 
 def test_worked_examples_for_a_mind_that_does_not_converse_are_one_line(world):
     with pytest.raises(UserError, match=r"^shots is 1, but recorder is asked one thing at a time: it must be 0$"):
-        player_of(Recorder)(MindConfig(shots=1), world)
+        player_with(world, Recorder, shots=1)
 
 
 def test_an_answer_relabelled_is_the_same_text_under_the_prompt_of_another_task(world, tasks):
