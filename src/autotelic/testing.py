@@ -115,6 +115,9 @@ def check_mind(mind: Mind, prompts: Sequence[str], tolerance: float = 1e-3) -> N
     assert mind.name, "a mind has a name"
     assert issubclass(mind.Config, MindConfig), "the Config of a mind is a MindConfig with fields of its own"
     said = _check_sampling(mind, prompts)
+    if mind.converses:
+        conversation: Any = [(prompts[0], "a reply", prompts[1])]
+        assert len(mind.sample(conversation, 2, np.random.default_rng(8))) == 2, "a conversation is a prompt like any"
     if mind.learns:
         _check_tokens(mind, prompts, said)
         _check_scores(mind, said, tolerance)

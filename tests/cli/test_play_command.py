@@ -296,7 +296,7 @@ def test_a_run_that_cannot_be_repeated_says_so_when_it_goes_on(autotelic, env: d
     small = ("world=sums", "player=counter", "loop.batch=2", "loop.attempts=2")
     assert "note:" not in autotelic("play", *small, "run=one", "steps=1", **env).err
     done = autotelic("resume", "one", "steps=2", **env)
-    assert ("note: a server decides what this player says" in done.err) is bool(env)
+    assert ("note: what this player says is not decided here" in done.err) is bool(env)
 
 
 def test_a_finished_run_goes_on_with_a_farther_bound(autotelic):

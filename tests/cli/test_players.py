@@ -8,6 +8,7 @@ import pytest
 
 from autotelic.cli.play import PRESETS, compose
 from autotelic.errors import UserError
+from autotelic.runs.config import to_yaml
 
 NAMES = sorted(path.stem for path in (PRESETS / "players").glob("*.yaml"))
 ROLES = ("player", "proposer", "solver")
@@ -99,9 +100,27 @@ def test_a_mapping_takes_keys_of_the_user_with_and_without_a_plus():
     assert chosen.attempts_at == {"deduction": 3, "abduction": 8}
 
 
+def test_the_last_value_of_a_key_of_the_user_wins():
+    twice = ["player=grammar", "loop.attempts_at.deduction=3", "loop.attempts_at.deduction=4"]
+    assert compose(twice, None).loop.attempts_at == {"deduction": 4}
+
+
+def test_keys_of_the_user_come_back_from_a_file(tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text(to_yaml(compose(["player=tiny", "loop.attempts_at.abduction=8"], None)))
+    assert compose([], str(file)).loop.attempts_at == {"deduction": 16, "abduction": 8}
+    assert compose(["loop.attempts_at.abduction=9"], str(file)).loop.attempts_at["abduction"] == 9
+
+
+def test_a_bad_value_of_a_key_of_the_user_is_said_as_it_was_written():
+    with pytest.raises(UserError, match=r"^loop\.attempts_at\.deduction=x: Value 'x'"):
+        compose(["player=grammar", "loop.attempts_at.deduction=x"], None)
+
+
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
+        (["player=tiny", "reward.bad_format=0"], "reward.bad_format is 0.0, .* or player.learner.replay=0$"),
         (["player=tiny", "player.learner.replay=0"], "loop.hindsight is on, .* or player.learner.replay above 0$"),
         (["proposer=tiny", "solver=smollm2"], "loop.hindsight is on, .* or solver.learner.replay above 0$"),
         (["player=tiny", "reward.wrong=0"], "reward.wrong is 0.0, .* or player.learner.replay=0$"),

@@ -120,7 +120,14 @@ def test_a_conversation_is_asked_turn_by_turn(qwen):
 
 def test_a_conversation_without_a_chat_template_repeats_the_plain_frame(qwen):
     mind = make(qwen, chat=False, template="Q: {prompt}\nA:")
-    assert mind.tokenizer.decode(mind.encode(("one?", "1", "two?"))) == "Q: one?\nA: 1\n\nQ: two?\nA:"
+    asked = mind.encode(("one?", "1", "two?"))
+    assert mind.tokenizer.decode(asked) == "Q: one?\nA:\n1<|endoftext|>\n\nQ: two?\nA:"
+    assert asked.tolist().count(0) == 1  # the reply is ended by the token itself
+
+
+def test_a_text_cannot_end_a_reply_without_a_chat_template(qwen):
+    mind = make(qwen, chat=False)
+    assert mind.encode(("one?", "1", "two? <|endoftext|>")).tolist().count(0) == 1
 
 
 def test_what_ends_a_turn_is_found_in_the_chat_template(llama):

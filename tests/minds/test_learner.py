@@ -538,7 +538,7 @@ def test_what_a_fork_keeps_of_its_settings_it_keeps_of_its_state(caplog):
     with caplog.at_level(logging.WARNING):
         fork.load_state(first.state())
     assert [each.getMessage() for each in caplog.records] == [
-        "player.learner.optimizer was adamw and is muon: it starts with no memory of gradients"
+        "learner.optimizer was adamw and is muon: it starts with no memory of gradients"
     ]
     assert first.values is not None
     assert fork.values is not None
@@ -586,7 +586,7 @@ def test_running_out_of_memory_for_averages_is_one_line(monkeypatch):
     mind = mind_of()
     learner = Learner(config_of(average=0.9), mind)
     monkeypatch.setattr(torch.Tensor, "clone", exhaust)
-    line = r"^out of memory while .* lower player\.learner\.average to 0$"
+    line = r"^out of memory while .* lower learner\.average to 0$"
     with pytest.raises(UserError, match=line):
         Learner(config_of(average=0.9), mind)
     with pytest.raises(UserError, match=line), learner.averaged():

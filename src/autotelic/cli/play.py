@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotelic import registry
 from autotelic.cli import session, sweep
 from autotelic.errors import UserError
+from autotelic.minds.config import LearnerConfig
 from autotelic.play.archive import ArchiveConfig
 from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.rewards import RewardConfig
@@ -78,14 +80,17 @@ class PlayConfig:
         own = getattr(self, role)
         key, player = (role, own) if own is not None else ("player", self.player)
         learner = getattr(player, "learner", None)
-        if learner is None or not learner.enabled:
+        if not isinstance(learner, LearnerConfig) or not learner.enabled:
             return
-        bad = "invalid" if role == "proposer" else "wrong"
-        if learner.replay and getattr(self.reward, bad) >= 0:
-            raise UserError(
-                f"reward.{bad} is {getattr(self.reward, bad)}, and {key}.learner.replay={learner.replay} imitates what "
-                f"earned 0 or more: set reward.{bad} below 0, or {key}.learner.replay=0"
-            )
+        mind = getattr(registry.get("players", player.name), "mind_class", None)
+        if mind is None or not mind.learns:
+            return
+        for bad in ("bad_format", "invalid" if role == "proposer" else "wrong"):
+            if learner.replay and getattr(self.reward, bad) >= 0:
+                raise UserError(
+                    f"reward.{bad} is {getattr(self.reward, bad)}, and {key}.learner.replay={learner.replay} imitates "
+                    f"what earned 0 or more: set reward.{bad} below 0, or {key}.learner.replay=0"
+                )
         if role == "solver" and self.loop.hindsight and not learner.replay:
             raise UserError(
                 f"loop.hindsight is on, and what is right in hindsight is learned by replay alone: set "

@@ -51,6 +51,7 @@ def build_world(config: PlayConfig) -> Iterator[World]:
 def build(config: PlayConfig) -> Iterator[Parts]:
     """The world and the players, closed at the end."""
     with build_world(config) as world, contextlib.ExitStack() as stack:
+        config.loop.check_kinds(world)  # before a player is made, which can take long
 
         def made(section: Any) -> Player:
             player = registry.get("players", section.name)(section, world)
@@ -198,12 +199,12 @@ def play(directory: Run, config: PlayConfig) -> int:
 
     with open_loop(directory, config) as loop, graceful_stop(say) as stop:
         directory.log_to(config.log, loop.step + 1)
-        if loop.step >= 0 and not (loop.proposer.exact and loop.solver.exact):
-            say("note: a server decides what this player says; going on may differ from an uninterrupted run")
         if _bound_reached(loop, config):
             say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
         elif (directory.path / "result.json").exists():
             directory.write_result(loop.result(False))  # a kill must not leave it finished
+        if loop.step >= 0 and not (loop.proposer.exact and loop.solver.exact) and not _bound_reached(loop, config):
+            say("note: what this player says is not decided here; results may differ from an uninterrupted run")
         if config.evaluate and loop.step < 0:
             _measure(loop, "before", console)
         _advance(loop, directory, config, stop, console)

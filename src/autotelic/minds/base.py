@@ -75,7 +75,7 @@ class Mind(ABC):
     name: ClassVar[str]
     Config: ClassVar[type[MindConfig]]
     brief: ClassVar[bool] = False  # asked in a kind's brief wording, a few tokens, instead of its full one
-    converses: ClassVar[bool] = False  # takes prompts of several turns; all others get a string each
+    converses: ClassVar[bool] = False  # takes conversations (`Prompt`) where others are asked by a string each
     learns: ClassVar[bool] = True
     small: ClassVar[bool] = False  # so small that pieces are scored side by side, a thread each, to keep cores busy
     exact: ClassVar[bool] = True  # whether equal seeds give equal texts; False where a server decides
@@ -92,7 +92,7 @@ class Mind(ABC):
     @abstractmethod
     def sample(
         self,
-        prompts: Sequence[Prompt],
+        prompts: Sequence[str],
         n: int,
         rng: np.random.Generator,
         *,
@@ -104,7 +104,7 @@ class Mind(ABC):
     # What a learner needs; see `FrozenMind` for minds without
 
     @abstractmethod
-    def encode(self, prompt: Prompt) -> np.ndarray:
+    def encode(self, prompt: str) -> np.ndarray:
         """The tokens that a prompt is asked with: `Generation.prompt`."""
 
     @property
@@ -120,7 +120,7 @@ class Mind(ABC):
         """The weights apart: matrices inside the network, and all others (see learning/muon.py)."""
         raise UserError(f"optimizer=muon is not for the mind {self.name}: take adamw")
 
-    def answering(self, prompt: Prompt, generation: Generation) -> Generation:
+    def answering(self, prompt: str, generation: Generation) -> Generation:
         """What was written, as an answer to another prompt. It was not sampled there: nothing is known of its
         log-probabilities. Without tokens, if there is no room for it."""
         return replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
@@ -158,7 +158,7 @@ class FrozenMind(Mind):
     def width(self) -> int:
         raise self._frozen()
 
-    def encode(self, prompt: Prompt) -> np.ndarray:
+    def encode(self, prompt: str) -> np.ndarray:
         raise self._frozen()
 
     def parameters(self) -> list[torch.nn.Parameter]:

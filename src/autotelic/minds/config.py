@@ -65,6 +65,7 @@ class LearnerConfig:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas is {tuple(self.betas)}; it must be two numbers, each 0 or more and below 1")
+        self.betas = (self.betas[0], self.betas[1])  # a list, where it was read from a file
         if not 0 <= self.average < 1:
             raise UserError(f"average is {self.average}; it must be 0 or more and below 1")
         for name in ("gamma", "gae_lambda", "replay_proposals"):

@@ -9,7 +9,7 @@ import queue
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -47,8 +47,7 @@ class EndpointConfig(MindConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = replace(self.learner, betas=tuple(self.learner.betas))  # a list, while it is read from a file
-        if given != LearnerConfig(enabled=False):
+        if self.learner not in (LearnerConfig(enabled=False), LearnerConfig()):  # the latter of runs that are older
             raise UserError("learner is set, but a mind behind a server does not learn: leave it out")
         _check_url(self.url)
         if self.key_env is not None and not re.fullmatch(r"[A-Za-z_]\w*", self.key_env):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,10 +29,12 @@ _log = logging.getLogger(__name__)
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 CHATS = ("auto", True, False)
-# The chat template of a model that has none: each question in its frame, each reply after it as the model would end it.
+# The chat template of a model that has none: each question in its frame; each reply on a line of its own, ended by the
+# model's end token, which no text can spell.
 _PLAIN = (
     "{% for turn in messages %}"
-    "{{ around.replace('{prompt}', turn.content) if turn.role == 'user' else ' ' ~ turn.content ~ '\n\n' }}"
+    "{% if turn.role == 'user' %}{{ around.replace('{prompt}', turn.content) }}"
+    "{% else %}{{ '\n' ~ turn.content ~ (eos_token or '') ~ '\n\n' }}{% endif %}"
     "{% endfor %}"
 )
 
@@ -245,7 +247,7 @@ class HFMind(Mind):
 
     def answering(self, prompt: Prompt, generation: Generation) -> Generation:
         """Without tokens, as from `sample`, where prompt and answer together do not fit into the window."""
-        moved = super().answering(prompt, generation)
+        moved = replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
         if self._fits(len(moved.prompt) + len(moved.tokens)):
             return moved
         return Generation("", moved.prompt, finished=False)

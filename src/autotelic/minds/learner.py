@@ -48,7 +48,7 @@ class Learner:
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
-        with memory_errors("copying the weights to average them", "player.learner.average to 0"):
+        with memory_errors("copying the weights to average them", "learner.average to 0"):
             self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
         self.values = nn.Linear(mind.width, 1) if config.estimator == "ppo" else None
         if self.values is not None:
@@ -253,7 +253,7 @@ class Learner:
 
     def _anchored(self, batch: Batch, members: Sequence[int], rng: np.random.Generator) -> list[int]:
         """A part of the proposals, each with a chance in proportion to how much oftener base * exp(pay / anchor) would
-        have written it, but at most 1 (which is reached at the mean). A proposer that
+        have written it; what is at the mean of that or above is always kept. A proposer that
         imitates what it is paid for proposes ever more of the same, and forgets what nobody can solve yet; so it goes
         no further from its base than the pay itself leads."""
         said = [batch.generations[at] for at in members]
@@ -330,7 +330,7 @@ class Learner:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        with memory_errors("exchanging weights for their averages", "player.learner.average to 0"):
+        with memory_errors("exchanging weights for their averages", "learner.average to 0"):
             for mean, weight in zip(self.averages, self.mind.parameters(), strict=False):
                 kept = weight.clone()
                 weight.copy_(mean)
@@ -370,7 +370,7 @@ class Learner:
                 _restore(optimizer, of_values)
         before = state.get("optimizer", self.config.optimizer)
         if before != self.config.optimizer:
-            changed = "player.learner.optimizer was %s and is %s: it starts with no memory of gradients"
+            changed = "learner.optimizer was %s and is %s: it starts with no memory of gradients"
             _log.warning(changed, before, self.config.optimizer)
             return
         for optimizer, saved in zip(optimizers, states, strict=True):

@@ -61,6 +61,12 @@ class LoopConfig:
         if self.difficulty is not None and not 0 <= self.difficulty <= 1:
             raise ValueError(f"loop.difficulty is {self.difficulty}; it must be 0 to 1")
 
+    def check_kinds(self, world: World) -> None:
+        """Whether all kinds that are named are this world's, or one of those that every world may have."""
+        known = [*world.kinds, *(kind for kind in KINDS if kind not in world.kinds)]
+        if strange := [kind for kind in self.attempts_at if kind not in known]:
+            raise UserError(f"loop.attempts_at.{strange[0]}: no such kind; {registry.nearest(strange[0], known)}")
+
 
 @dataclass(frozen=True)
 class Proposed:
@@ -110,9 +116,6 @@ class Loop:
                 f"reward.learnability={reward.learnability} says nothing of {fewest} attempts: "
                 "raise loop.attempts and loop.attempts_at, or choose another"
             )
-        known = [*world.kinds, *(kind for kind in KINDS if kind not in world.kinds)]
-        if strange := [kind for kind in config.attempts_at if kind not in known]:
-            raise UserError(f"loop.attempts_at.{strange[0]}: no such kind; {registry.nearest(strange[0], known)}")
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver = proposer, solver
         self.proposer.seed = seeds.derive(seed, "proposer")

@@ -28,7 +28,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from autotelic import registry
@@ -172,9 +172,10 @@ def _build(
             raise UserError(f"'{override.input_line}': keys cannot be removed")
         _check_key(key, known, base, "")
         _check_section(key, override.value(), base, "")
-        # Hydra wants a plus before what is new, also in a mapping whose keys are the user's own.
-        new = key not in known and not override.is_add() and not override.is_force_add()
-        lines.append(f"{'+' if new else ''}{override.input_line}")
+        # Hydra wants a plus before what is new, also in a mapping whose keys are the user's own. Two, because a file or
+        # an earlier override may have it already.
+        line = str(override.input_line)
+        lines.append(line if key in known else f"++{line.lstrip('+')}")
     composed = _hydra(lines, presets)
     refused = _refused(composed)
     if refused is not None:
@@ -305,7 +306,7 @@ def _reason(error: BaseException) -> str:
     """What went wrong in one line, with the key. Hydra wraps the line that matters."""
     cause = error.__cause__
     if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
-        override = str(error).partition("\n")[0].removeprefix("Error merging override ")
+        override = str(error).partition("\n")[0].removeprefix("Error merging override ").lstrip("+")
         return f"{override}: {str(cause).partition(chr(10))[0]}"
     return str(error).partition("\n")[0]
 
@@ -370,7 +371,8 @@ def _most_alike(word: str, known: list[str]) -> list[str]:
 
 def _check_values(base: DictConfig, data: Mapping[str, Any], where: str) -> None:
     try:
-        OmegaConf.merge(base, data)
+        with open_dict(base):  # unknown keys were refused; those of free mappings are the user's own
+            OmegaConf.merge(base, data)
     except OmegaConfBaseException as error:
         raise UserError(f"{where}: {error.full_key or ''}: {_reason(error)}") from error
 

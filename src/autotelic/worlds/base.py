@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.runs.files import content_address as content_address  # how a world names its tasks
 
 KINDS = ("deduction", "abduction", "induction")  # what every world can ask; some ask more
 Plain = Any  # None, bool, int, float, str, and lists and dicts of these: what JSON can hold
@@ -108,28 +109,32 @@ class Kind(ABC):
     def solve_prompt(self, task: Task) -> str:
         """The text a solver sees. Never holds the answer."""
 
-    def examples(self, role: str) -> Sequence[tuple[str, str]]:
-        """Questions to a proposer (role `propose`) or a solver (`solve`), each with a good reply, for minds that have
-        to see one before they keep to a form. None of a world's held-out tasks is among them."""
+    # Questions with good replies, for minds that have to see one before they keep to a form. No task of the world's own
+    # suite is among them.
+
+    def propose_examples(self) -> Sequence[tuple[str, str]]:
+        return ()
+
+    def solve_examples(self) -> Sequence[tuple[str, str]]:
         return ()
 
     # The brief wording, for minds with a small vocabulary of their own (`World.tokens`): the same in a few tokens.
 
     def brief_propose_prompt(self, request: Request) -> str:
-        raise self.no_brief_wording()
+        raise self._no_brief_wording()
 
     def brief_solve_prompt(self, task: Task) -> str:
-        raise self.no_brief_wording()
+        raise self._no_brief_wording()
 
     def expand_proposal(self, text: str, request: Request) -> str:
         """The proposal that a reply to the brief prompt stands for."""
-        raise self.no_brief_wording()
+        raise self._no_brief_wording()
 
     def expand_answer(self, text: str) -> str:
         """The answer that a reply to the brief prompt stands for."""
-        raise self.no_brief_wording()
+        raise self._no_brief_wording()
 
-    def no_brief_wording(self) -> UserError:
+    def _no_brief_wording(self) -> UserError:
         return UserError(f"tasks of the kind {self.name} have no brief wording: take a player that reads full prompts")
 
 

@@ -119,11 +119,11 @@ def test_worked_examples_of_the_kind_go_before_each_question(world, tasks, shots
     proposing, solving = (asked for asked, *_ in mind.asked)
     for request, prompt in zip(requests, proposing, strict=True):
         kind = world.kinds[request.kind]
-        shown = [text for pair in kind.examples("propose")[:shots] for text in pair]
+        shown = [text for pair in kind.propose_examples()[:shots] for text in pair]
         assert prompt == (*shown, kind.propose_prompt(request))
     for task, prompt in zip(tasks, solving, strict=True):
         kind = world.kinds[task.kind]
-        shown = [text for pair in kind.examples("solve")[:shots] for text in pair]
+        shown = [text for pair in kind.solve_examples()[:shots] for text in pair]
         assert prompt == (*shown, kind.solve_prompt(task))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from autotelic.errors import UserError
 from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Task
+from autotelic.worlds.code.kinds import load_kinds
 from autotelic.worlds.code.kinds.base import KindConfig, answer_text
 from autotelic.worlds.code.kinds.deduction import Deduction
 from autotelic.worlds.code.sandbox import Job, SandboxConfig, values
@@ -57,8 +58,9 @@ def test_the_seeds_are_the_identity_function_in_every_kind(world):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_proposals_shown_as_examples_are_admitted(world, kind):
-    for worked, (_, text) in zip(world.kinds[kind].worked(), world.kinds[kind].examples("propose"), strict=True):
-        base = Task("", "code", "deduction", {"program": worked.program}) if world.kinds[kind].builds_on else None
+    asked = world.kinds[kind]
+    for worked, (_, text) in zip(asked.worked(), asked.propose_examples(), strict=True):
+        base = Task("", "code", "deduction", {"program": worked.program}) if asked.builds_on else None
         (task,) = world.admit([Proposal(kind, text, base)], seed=1)
         assert isinstance(task, Task), task
         assert task.spec["program"] == worked.program
@@ -66,11 +68,17 @@ def test_proposals_shown_as_examples_are_admitted(world, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_shown_as_examples_are_right(world, kind):
-    for worked, (asked, text) in zip(world.kinds[kind].worked(), world.kinds[kind].examples("solve"), strict=True):
-        task = task_of(world, kind, worked.program, *worked.inputs)
-        if kind != "induction":  # whose example has a message
-            assert asked == world.kinds[kind].solve_prompt(task)
+    asked = world.kinds[kind]
+    for worked, (prompt, text) in zip(asked.worked(), asked.solve_examples(), strict=True):
+        task = propose(world, kind, worked.program, *worked.inputs, message=worked.message)
+        assert isinstance(task, Task), task
+        assert prompt == asked.solve_prompt(task)
         assert world.judge([(task, Answer(text))], seed=1)[0].solved
+
+
+def test_examples_that_the_rules_refuse_are_not_shown():
+    strict = load_kinds(KINDS, KindConfig(max_value=3))
+    assert [len(kind.solve_examples()) for kind in strict.values()] == [0, 0, 1]
 
 
 def test_no_example_is_a_held_out_task():
@@ -85,7 +93,7 @@ def test_a_kind_without_brief_wording_is_one_line_to_who_wants_to_babble_of_it(w
         name = "other"
 
     monkeypatch.setattr(world, "kinds", {**world.kinds, "other": Other(KindConfig())})
-    with pytest.raises(UserError, match=r"^tasks of the kind other have no brief wording"):
+    with pytest.raises(UserError, match=r"^tasks of the kind other have no babble"):
         world.babble(np.random.default_rng(0), 8)
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from autotelic.errors import UserError
-from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Prompt, Scores
+from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
 from autotelic.minds.threads import side_by_side
@@ -139,7 +139,7 @@ class TinyMind(Mind):
 
     def sample(
         self,
-        prompts: Sequence[Prompt],
+        prompts: Sequence[str],
         n: int,
         rng: np.random.Generator,
         *,
@@ -170,8 +170,7 @@ class TinyMind(Mind):
                         written[k * n + at] = self._generation(encoded[k], tokens[row, at], log_probs[row, at])
         return written
 
-    def encode(self, prompt: Prompt) -> np.ndarray:
-        assert isinstance(prompt, str)  # it does not converse
+    def encode(self, prompt: str) -> np.ndarray:
         return np.array(self.vocabulary.encode(prompt)[-(LONGEST - self.config.max_tokens) :], np.int32)
 
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:

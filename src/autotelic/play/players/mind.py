@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.minds.base import Generation, Mind, MindConfig, Prompt
+from autotelic.minds.base import Generation, Mind, MindConfig
 from autotelic.play.player import Metrics, Player, Sample
 from autotelic.worlds.base import Kind, Request, Task, World
 
@@ -60,7 +60,7 @@ class MindPlayer(Player):
             samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
         return samples
 
-    def _solve_prompts(self, kinds: Sequence[Kind], tasks: Sequence[Task]) -> list[Prompt]:
+    def _solve_prompts(self, kinds: Sequence[Kind], tasks: Sequence[Task]) -> list[Any]:
         brief = self.mind.brief
         texts = [
             kind.brief_solve_prompt(task) if brief else kind.solve_prompt(task)
@@ -68,12 +68,15 @@ class MindPlayer(Player):
         ]
         return self._after_examples("solve", kinds, texts)
 
-    def _after_examples(self, role: str, kinds: Sequence[Kind], texts: Sequence[str]) -> list[Prompt]:
-        """The questions, each after as many worked examples of its kind as are asked for."""
+    def _after_examples(self, role: str, kinds: Sequence[Kind], texts: Sequence[str]) -> list[Any]:
+        """The questions, each after as many worked examples of its kind as are asked for: then conversations, which
+        only a mind that converses is given."""
         if not self.config.shots:
             return list(texts)
-        examples = {kind.name: kind.examples(role)[: self.config.shots] for kind in set(kinds)}
-        shown = {name: [text for pair in pairs for text in pair] for name, pairs in examples.items()}
+        shown = {}
+        for kind in set(kinds):
+            examples = kind.propose_examples() if role == "propose" else kind.solve_examples()
+            shown[kind.name] = [text for pair in examples[: self.config.shots] for text in pair]
         return [(*shown[kind.name], text) for kind, text in zip(kinds, texts, strict=True)]
 
     def evaluating(self) -> AbstractContextManager[None]:

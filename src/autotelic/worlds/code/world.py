@@ -367,7 +367,7 @@ class CodeWorld(World):
     def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
         names = list(self.kinds)
         if strange := [name for name in names if name not in KINDS]:
-            raise self.kinds[strange[0]].no_brief_wording()
+            raise UserError(f"tasks of the kind {strange[0]} have no babble: take a player that reads full prompts")
         return [brief.babble(names[at % len(names)], rng, self.config.kind.inputs) for at in range(count)]
 
     # Held-out tasks

@@ -8,7 +8,7 @@ name it in `kinds/__init__.py`, or in the entry point group `autotelic.kinds`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -116,23 +116,34 @@ class CodeKind(Kind):
         raise NotImplementedError(f"the kind {self.name} says no right answers")
 
     def worked(self) -> Sequence[Worked]:
-        """What `examples` are made of; a kind that has any says `true_answer` as well."""
+        """What examples are made of; a kind that has any says `true_answer` as well."""
         return ()
 
-    def examples(self, role: str) -> list[tuple[str, str]]:
+    def propose_examples(self) -> list[tuple[str, str]]:
         found = []
-        for worked in self.worked():
-            inputs = [values.encode(arguments) for arguments in worked.inputs]
-            draft = Draft(read_program(worked.program, self.config.rules), tuple(inputs), worked.message)
-            spec = self.spec(draft, [values.encode(output) for output in worked.outputs])
-            if role == "solve":
-                asked = self.solve_prompt(Task("", "code", self.name, spec))
-                found.append((asked, answer_text(self.true_answer(spec), worked.thought)))
-            else:
-                base = Task("", "code", self.name, {"program": worked.program}) if self.builds_on else None
-                text = self.compose("" if base else worked.program, worked.inputs, worked.message)
-                found.append((self.propose_prompt(Request(self.name, base=base)), text))
+        for worked, _ in self._worked_specs():
+            base = Task("", "code", self.name, {"program": worked.program}) if self.builds_on else None
+            found.append((self.propose_prompt(Request(self.name, base=base)), self.example_proposal(worked)))
         return found
+
+    def solve_examples(self) -> list[tuple[str, str]]:
+        return [
+            (self.solve_prompt(Task("", "code", self.name, spec)), answer_text(self.true_answer(spec), worked.thought))
+            for worked, spec in self._worked_specs()
+        ]
+
+    def example_proposal(self, worked: Worked) -> str:
+        return self.compose(worked.program, worked.inputs, worked.message)
+
+    def _worked_specs(self) -> Iterator[tuple[Worked, dict[str, Any]]]:
+        """The worked examples as tasks, without those that are against the rules as they are configured."""
+        for worked in self.worked():
+            inputs = tuple(values.encode(arguments) for arguments in worked.inputs)
+            try:
+                draft = Draft(read_program(worked.program, self.config.rules), inputs, worked.message)
+                yield worked, self.spec(draft, [values.encode(output) for output in worked.outputs])
+            except RefusedError:
+                continue
 
     # From text to verdict
 

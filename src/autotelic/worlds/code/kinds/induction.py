@@ -24,29 +24,36 @@ class Induction(base.CodeKind):
     answer_form = "a Python program with a function f"
 
     def worked(self) -> Sequence[Worked]:
-        """With as many inputs as a task has."""
-        numbers, words = range(-1, self.config.inputs - 1), ["x" * n + "yz" for n in range(self.config.inputs)]
+        """With as many inputs as a task has; what is thought holds however few of them are shown."""
+        count = self.config.inputs
+        numbers, words = range(-1, count - 1), [("abc" * count)[: n + 1] for n in range(count)]
         return (
             Worked(
                 "def f(a):\n    return a * a + 1",
                 tuple((n,) for n in numbers),
                 tuple(n * n + 1 for n in numbers),
-                "0 gives 1 and 1 gives 2, so it may be the square and one more; -1 gives 2 as well.",
+                "The square of -1 is 1, and one more is 2.",
                 "Think of squares.",
             ),
             Worked(
                 "def f(a):\n    return [len(a), a[-1]]",
                 tuple((word,) for word in words),
                 tuple([len(word), word[-1]] for word in words),
-                "The first number is the length of the text, the second value its last letter.",
+                "'a' has 1 letter, and 'a' is the last of them.",
                 "Count the letters, and look at the last.",
             ),
         )
 
+    def example_proposal(self, worked: Worked) -> str:
+        """Without the program, which the question gives."""
+        return self._blocks(worked.inputs, worked.message)
+
     def compose(self, program: str, inputs: Sequence[tuple[Any, ...]], message: str = "") -> str:
+        return f"{base.fence('python', program)}\n{self._blocks(inputs, message)}"
+
+    def _blocks(self, inputs: Sequence[tuple[Any, ...]], message: str) -> str:
         blocks = [base.fence("input", literals.render_items(arguments)) for arguments in inputs]
-        own = [base.fence("python", program)] if program else []  # where none was given
-        return "\n".join([*own, *blocks, base.fence("message", message)])
+        return "\n".join([*blocks, base.fence("message", message)])
 
     def propose_prompt(self, request: Request) -> str:
         program = request.base.spec["program"] if request.base is not None else None
