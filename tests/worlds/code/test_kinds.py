@@ -2,9 +2,11 @@
 
 import pytest
 
+from autotelic.errors import UserError
 from autotelic.worlds.base import Request, Task
-from autotelic.worlds.code.kinds import KindConfig, load_kinds
+from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import RefusedError, read_answer, read_blocks
+from autotelic.worlds.code.kinds.deduction import Deduction
 from autotelic.worlds.code.sandbox import values
 
 KINDS = load_kinds(["deduction", "abduction", "induction"], KindConfig())
@@ -87,3 +89,14 @@ def test_text_over_the_bound_is_not_read():
     for read in (read_blocks, read_answer):
         with pytest.raises(RefusedError, match="longer"):
             read("x" * (1 << 21))
+
+
+def test_a_kind_without_right_answers_says_so_and_shows_no_examples():
+    class Open(Deduction):
+        name = "open"
+        worked, true_answer = CodeKind.worked, CodeKind.true_answer
+
+    kind = Open(KindConfig())
+    assert (kind.propose_examples(), kind.solve_examples()) == ([], [])
+    with pytest.raises(UserError, match=r"^tasks of the kind open come without right answers"):
+        kind.true_answer(SINGLE)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from autotelic.errors import UserError
 from autotelic.runs.files import content_address
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code import brief, literals
@@ -113,7 +114,7 @@ class CodeKind(Kind):
 
     def true_answer(self, spec: Mapping[str, Any]) -> str:
         """A right answer, from the facts of a task: what stands in its <answer> block."""
-        raise NotImplementedError(f"the kind {self.name} says no right answers")
+        raise UserError(f"tasks of the kind {self.name} come without right answers: they cannot be shown or taught")
 
     def worked(self) -> Sequence[Worked]:
         """What examples are made of; a kind that has any says `true_answer` as well."""
