@@ -123,7 +123,8 @@ def test_a_bad_value_of_a_key_of_the_user_is_said_as_it_was_written():
         (["player=tiny", "reward.bad_format=0"], "reward.bad_format is 0.0, .* or player.learner.replay=0$"),
         (["player=tiny", "player.learner.replay=0"], "loop.hindsight is on, .* or player.learner.replay above 0$"),
         (["proposer=tiny", "solver=smollm2"], "loop.hindsight is on, .* or solver.learner.replay above 0$"),
-        (["player=tiny", "reward.wrong=0"], "reward.wrong is 0.0, .* or player.learner.replay=0$"),
+        (["player=tiny", "reward.correct=0"], "reward.correct is 0.0, .* or player.learner.replay=0$"),
+        (["player=tiny", "reward.wrong=0.1"], "reward.wrong is 0.1, .* or player.learner.replay=0$"),
         (["player=tiny", "reward.invalid=0.1"], "reward.invalid is 0.1, .* or player.learner.replay=0$"),
         (
             ["player=endpoint", "player.url=http://127.0.0.1:1/v1", "player.learner.lr=1"],
@@ -139,9 +140,10 @@ def test_what_cannot_be_learned_as_it_is_asked_for_is_said_before_anything_start
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["player=tiny", "player.learner.replay=0", "loop.hindsight=false", "reward.wrong=0"],
-        ["player=tiny", "player.learner.enabled=false", "reward.wrong=0"],
-        ["proposer=tiny", "solver=grammar", "reward.wrong=0"],
+        ["player=tiny", "player.learner.replay=0", "loop.hindsight=false", "reward.wrong=0.1"],
+        ["player=tiny", "player.learner.enabled=false", "reward.wrong=0.1"],
+        ["player=tiny", "reward.wrong=0"],
+        ["proposer=tiny", "solver=grammar", "reward.wrong=0.1"],
     ],
 )
 def test_rewards_that_are_not_replayed_are_free(overrides):

@@ -171,7 +171,7 @@ def test_equal_texts_scored_once_give_the_gradient_of_all(monkeypatch, estimator
         torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
 
 
-def test_only_answers_better_than_their_group_are_remembered():
+def test_right_answers_are_remembered_once():
     mind = mind_of()
     learner = Learner(config_of(estimator="sil", replay=1), mind)
     learner.learn(graded(mind, echo, n=32))
@@ -198,6 +198,27 @@ def test_a_wrong_answer_is_not_remembered_though_others_of_its_group_are_worse()
     said = {(each.prompt.tobytes(), each.tokens.tobytes()) for each in learner.memory["solve/echo"]}
     right = [each.generation for each in samples if each.reward == 1.0]
     assert said == {(each.prompt.tobytes(), each.tokens.tobytes()) for each in right}
+
+
+def test_right_answers_to_tasks_that_are_always_solved_are_remembered():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    samples = graded(mind, lambda prompt, text: 1.0)
+    learner.learn(samples)
+    said = [(each.prompt.tobytes(), each.tokens.tobytes()) for each in learner.memory["solve/echo"]]
+    assert sorted(said) == sorted(
+        {(each.generation.prompt.tobytes(), each.generation.tokens.tobytes()) for each in samples}
+    )
+
+
+def test_without_an_anchor_proposals_above_the_mean_are_remembered():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1, anchor=0.0), mind)
+    samples = [dataclasses.replace(each, baseline="propose/echo") for each in graded(mind, echo, n=8)]
+    learner.learn([*samples, *(dataclasses.replace(each, group="level", reward=0.5) for each in samples)])
+    said = {(each.prompt.tobytes(), each.tokens.tobytes()) for each in learner.memory["propose/echo"]}
+    better = [each.generation for each in samples if each.reward == 1.0]
+    assert said == {(each.prompt.tobytes(), each.tokens.tobytes()) for each in better}
 
 
 def test_memory_forgets_the_oldest():

@@ -85,13 +85,22 @@ class PlayConfig:
         mind = getattr(registry.get("players", player.name), "mind_class", None)
         if mind is None or not mind.learns:
             return
-        for bad in ("bad_format", "invalid" if role == "proposer" else "wrong"):
-            if learner.replay and getattr(self.reward, bad) >= 0:
+        solves = role == "solver"
+        imitates = f"{key}.learner.replay={learner.replay} imitates " + (
+            "answers that earned more than 0" if solves else "proposals that earned 0 or more"
+        )
+        if learner.replay and solves and self.reward.correct <= 0:
+            raise UserError(
+                f"reward.correct is {self.reward.correct}, and {imitates}: set reward.correct above 0, or "
+                f"{key}.learner.replay=0"
+            )
+        for bad in ("bad_format", "wrong" if solves else "invalid"):
+            paid = getattr(self.reward, bad)
+            if learner.replay and (paid > 0 or (paid == 0 and not solves)):
                 raise UserError(
-                    f"reward.{bad} is {getattr(self.reward, bad)}, and {key}.learner.replay={learner.replay} imitates "
-                    f"what earned 0 or more: set reward.{bad} below 0, or {key}.learner.replay=0"
+                    f"reward.{bad} is {paid}, and {imitates}: set reward.{bad} below 0, or {key}.learner.replay=0"
                 )
-        if role == "solver" and self.loop.hindsight and not learner.replay:
+        if solves and self.loop.hindsight and not learner.replay:
             raise UserError(
                 f"loop.hindsight is on, and what is right in hindsight is learned by replay alone: set "
                 f"loop.hindsight=false, or {key}.learner.replay above 0"

@@ -36,7 +36,7 @@ class LearnerConfig:
     entropy_push: float = 0.1
     rescore: bool = True  # old log-probabilities from the scorer, not the sampler, where an update is not the first
     importance_cap: float = 2.0  # on the correction for a sampler that differs from the scorer; 0 switches it off
-    replay: int = 0  # updates a step on texts, old and new, that earned 0 or more, and more than their group's mean
+    replay: int = 0  # updates a step on texts, old and new, that went well: right answers, proposals above the mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
     anchor: float = 0.0  # if not 0: proposals are remembered about as often as base * exp(pay / anchor) writes them

@@ -231,19 +231,27 @@ class Learner:
         return loss, lambda: tally.add(batch, rows, scores, old, moved)
 
     def _remember(self, batch: Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
-        """Keeps this step's texts that were better than what they were compared with, and those that are right in
-        hindsight. Of all roles and kinds: a network that is reminded of some of its skills only loses the others."""
+        """Keeps this step's answers that are right, once each, those that are right in hindsight, and proposals that
+        were better than what they were compared with. Of all roles and kinds, and of tasks that are always solved too:
+        a network that is reminded of some of its skills only loses the others."""
         if not self.config.replay:
             return {}
         new: dict[str, list[Generation]] = defaultdict(list)
-        # Not below 0: a wrong answer may be better than an unreadable one and is still wrong. A proposal at 0 was at
-        # least admitted, and while hardly any task is solved, that is all there is to learn from.
-        sound, better = batch.rewards >= 0, batch.advantages
-        good = batch.by_baseline(at for at in sorted(batch.teaching) if sound[at] and float(better[at][0]) > 0)
+        right: dict[tuple[bytes, bytes], int] = {}
+        admitted: list[int] = []
+        for at, (name, reward) in enumerate(zip(batch.names, batch.rewards.tolist(), strict=True)):
+            if name.startswith("propose/"):
+                # One at 0 was at least admitted; while hardly any task is solved, that is all there is to learn from.
+                admitted += [at] if reward >= 0 else []
+            elif reward > 0:
+                said = batch.generations[at]
+                right.setdefault((said.prompt.tobytes(), said.tokens.tobytes()), at)
         if self.config.anchor:
-            admitted = [at for at in range(len(batch)) if sound[at] and batch.names[at].startswith("propose/")]
-            good |= {name: self._anchored(batch, members, rng) for name, members in batch.by_baseline(admitted).items()}
-        for name, members in good.items():
+            parts = batch.by_baseline(admitted).values()
+            proposed = [at for members in parts for at in self._anchored(batch, members, rng)]
+        else:
+            proposed = [at for at in admitted if at in batch.teaching and float(batch.advantages[at][0]) > 0]
+        for name, members in batch.by_baseline([*proposed, *right.values()]).items():
             new[name] += [batch.generations[at] for at in members]
         for each in hindsight:
             new[each.baseline].append(each.generation)

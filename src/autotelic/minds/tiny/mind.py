@@ -50,7 +50,7 @@ class TinyConfig(MindConfig):
             rescore=False,
             replay=20,
             anchor=2.0,
-            memory=4096,
+            memory=32768,
             average=0.99,
             gradients_by_kind=False,
         )
