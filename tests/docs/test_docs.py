@@ -14,8 +14,10 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,21 +106,13 @@ def smaller(words: list[str]) -> list[str]:
     return [verb, *rest]
 
 
-def run_command(folder: Path, text: str, where: str) -> None:
+def run_command(run: Callable[..., Any], folder: Path, text: str, where: str) -> None:
     command, _, remark = text.partition("  #")
     words = smaller(shlex.split(command)[1:])
-    ran = subprocess.run(
-        [sys.executable, "-m", "autotelic.cli", *words],
-        cwd=folder,
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    failed = ran.returncode != 0
-    assert failed == (remark.strip() == "fails"), f"{where}: {text}\n{ran.stdout[-1500:]}\n{ran.stderr[-1500:]}"
-    assert "Traceback" not in ran.stderr, f"{where}: {text}\n{ran.stderr[-1500:]}"
+    done = run(words, folder, environment(folder))
+    failed = done.code != 0
+    assert failed == (remark.strip() == "fails"), f"{where}: {text}\n{done.out[-1500:]}\n{done.err[-1500:]}"
+    assert "Traceback" not in done.err, f"{where}: {text}\n{done.err[-1500:]}"
 
 
 class Interpreter:
@@ -161,7 +155,7 @@ class Interpreter:
         self.process.communicate(timeout=30)
 
 
-def run_page(page: Path, folder: Path) -> None:
+def run_page(run: Callable[..., Any], page: Path, folder: Path) -> None:
     interpreter = Interpreter(folder)
     try:
         for block in blocks(page):
@@ -176,14 +170,14 @@ def run_page(page: Path, folder: Path) -> None:
             elif block.language in ("console", "bash"):
                 for line in block.body.splitlines():
                     if line.startswith("$ autotelic"):
-                        run_command(folder, line.removeprefix("$ "), where)
+                        run_command(run, folder, line.removeprefix("$ "), where)
     finally:
         interpreter.close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_shows_runs(page, tmp_path):
-    run_page(page, tmp_path)
+def test_what_a_page_shows_runs(page, tmp_path, run_autotelic):
+    run_page(run_autotelic, page, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -220,15 +214,15 @@ def test_what_only_another_machine_can_run_is_sound(page, block):
             compose(shlex.split(line, comments=True)[2:], None)
 
 
-def test_a_page_whose_python_fails_is_caught(tmp_path):
+def test_a_page_whose_python_fails_is_caught(tmp_path, run_autotelic):
     page = tmp_path / "page.md"
     page.write_text("```python\nvalue = 1\n```\n\n```python\nassert value == 2\n```\n")
     with pytest.raises(AssertionError, match=r"page\.md:5"):
-        run_page(page, tmp_path)
+        run_page(run_autotelic, page, tmp_path)
 
 
-def test_a_page_whose_command_fails_is_caught(tmp_path):
+def test_a_page_whose_command_fails_is_caught(tmp_path, run_autotelic):
     page = tmp_path / "page.md"
     page.write_text("```console\n$ autotelic play loop.bach=3\n```\n")
     with pytest.raises(AssertionError, match="did you mean loop"):
-        run_page(page, tmp_path)
+        run_page(run_autotelic, page, tmp_path)

@@ -115,12 +115,20 @@ def test_an_answer_that_ends_holds_its_end_and_one_that_is_cut_says_so():
         assert END not in each.tokens[:-1]
 
 
-def test_pieces_hold_every_generation_once_and_keep_prompts_together(monkeypatch):
+def test_pieces_hold_every_generation_once(monkeypatch):
     monkeypatch.setattr("autotelic.minds.tiny.mind._AREA", 400)
     mind = mind_of()
     said = sampled(mind, n=4)
     pieces = list(mind.pieces(said))
     assert sorted(at for piece in pieces for at in piece) == list(range(len(said)))
+    assert len(pieces) > 1
+
+
+def test_answers_that_are_short_beside_their_prompt_are_scored_together(monkeypatch):
+    monkeypatch.setattr("autotelic.minds.tiny.mind._AREA", 40)
+    mind = mind_of(max_tokens=1)
+    said = sampled(mind, n=4)
+    pieces = list(mind.pieces(said))
     assert len(pieces) > 1
     homes = {said[at].prompt.tobytes(): number for number, piece in enumerate(pieces) for at in piece}
     assert all(homes[said[at].prompt.tobytes()] == number for number, piece in enumerate(pieces) for at in piece)

@@ -82,11 +82,18 @@ class TinyConfig(MindConfig):
 
 
 def _by_prompt(generations: Sequence[Generation]) -> list[list[int]]:
-    """Positions of the generations that answer the same prompt."""
+    """Positions of the generations that are read together: those that answer the same prompt, where reading it once
+    saves half of their tokens, and every other by itself."""
     rows: dict[bytes, list[int]] = {}
     for position, generation in enumerate(generations):
         rows.setdefault(generation.prompt.tobytes(), []).append(position)
-    return list(rows.values())
+    found: list[list[int]] = []
+    for positions in rows.values():
+        prompt = len(generations[positions[0]].prompt)
+        whole = sum(prompt + len(generations[position].tokens) for position in positions)
+        shared = 2 * (len(positions) - 1) * prompt >= whole
+        found += [positions] if shared else [[position] for position in positions]
+    return found
 
 
 def _chosen(logits: Tensor, chance: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -296,10 +303,11 @@ class TinyMind(Mind):
             shapes.append((many, whole, whole * whole) if many == 1 else (many, longest, many * longest * whole))
         piece: list[int] = []
         first, size = (0, 0, 0), 0
-        for at in sorted(range(len(rows)), key=shapes.__getitem__):
+        # The largest first: threads that take pieces in turn end at about the same time.
+        for at in sorted(range(len(rows)), key=shapes.__getitem__, reverse=True):
             answers, longest, cost = shapes[at]
             size += cost
-            if piece and (answers != first[0] or longest > 1.5 * first[1] + 4 or size > _AREA):
+            if piece and (answers != first[0] or 1.5 * longest + 4 < first[1] or size > _AREA):
                 yield piece
                 piece, size = [], cost
             if not piece:

@@ -1,0 +1,103 @@
+"""`autotelic` run by a process that has loaded it already: a test of a command waits for the command, not for imports.
+
+Each command still has a process of its own, forked when it is asked for; tests of how a process starts or is stopped
+start theirs themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LOADED = [f"autotelic.cli.{verb}" for verb in ("play", "resume", "eval", "verify", "compare", "export", "runs")]
+LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.minds.learner", "hydra", "numpy"]
+SERVER = """
+import importlib, json, os, sys
+from autotelic.cli.main import main
+
+for name in json.loads(sys.argv[1]):
+    importlib.import_module(name)
+print(flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if not child:
+        for number, path in enumerate([os.devnull, asked["out"], asked["err"]]):
+            os.dup2(os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.chdir(asked["cwd"])
+        os.environ.clear()
+        os.environ.update(asked["env"])
+        sys.path[:0] = [asked["cwd"], *filter(None, asked["env"].get("PYTHONPATH", "").split(os.pathsep))]
+        sys.exit(main(asked["arguments"]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+PATIENCE = 100.0  # seconds that a command may take
+
+
+@dataclass
+class Done:
+    """What became of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    def complaint(self) -> str:
+        """The one line of a mistake."""
+        assert self.code == 2, self
+        assert len(self.err.splitlines()) == 1, self.err
+        assert self.err.startswith("autotelic: ")
+        return self.err.strip()
+
+
+class Server:
+    def __init__(self, folder: Path) -> None:
+        self.out, self.err = folder / "out", folder / "err"
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str]) -> Done:
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", SERVER, json.dumps(LOADED)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            self._answer(self.process)
+        asked = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "out": str(self.out), "err": str(self.err)}
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        code = int(self._answer(self.process))
+        return Done(code, self.out.read_text(), self.err.read_text())
+
+    def _answer(self, process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        if select.select([process.stdout], [], [], PATIENCE)[0] and (line := process.stdout.readline()):
+            return line
+        self.close()
+        raise TimeoutError(f"no answer in {PATIENCE:g} s")
+
+    def close(self) -> None:
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            self.process = None
+
+
+@pytest.fixture(scope="session")
+def run_autotelic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Done]]:
+    """Runs `autotelic` with arguments, in a folder, with an environment."""
+    server = Server(tmp_path_factory.mktemp("commands"))
+    yield server.run
+    server.close()
