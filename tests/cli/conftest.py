@@ -1,6 +1,7 @@
 """A small world and player in a package of their own, found by entry point, and the command line run on them."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,6 +127,7 @@ class Command:
     """`autotelic` as a user runs it: a process of its own, in a directory of its own."""
 
     run: Callable[..., Any]
+    finished: Path  # runs that tests were given
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
 
@@ -145,6 +147,15 @@ class Command:
     def play(self, *arguments: str) -> Any:
         return self("play", "world=sums", "player=counter", "loop.batch=2", "loop.attempts=2", *arguments)
 
+    def given(self, *arguments: str) -> None:
+        """A finished run `one`; played once for all tests that want it with these arguments."""
+        kept, one = self.finished / " ".join(arguments), self.cwd / "runs" / "one"
+        if not kept.exists():
+            assert self.play("run=one", *arguments).code == 0
+            shutil.copytree(one, kept)
+        else:
+            shutil.copytree(kept, one)
+
     def start_slow(self, name: str, *arguments: str) -> subprocess.Popen[str]:
         """A run of many slow steps, once it has taken the first few."""
         process = self.start(
@@ -163,8 +174,13 @@ class Command:
             time.sleep(0.01)
 
 
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("finished")
+
+
 @pytest.fixture
-def autotelic(tmp_path: Path, run_autotelic) -> Command:
+def autotelic(tmp_path: Path, run_autotelic, finished: Path) -> Command:
     package = tmp_path / "package"
     info = package / "toy_package-1.0.dist-info"
     info.mkdir(parents=True)
@@ -173,7 +189,7 @@ def autotelic(tmp_path: Path, run_autotelic) -> Command:
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     cwd = tmp_path / "cwd"
     cwd.mkdir()
-    return Command(run_autotelic, cwd, {"PYTHONPATH": str(package), "COLUMNS": "200", "TERM": "dumb"})
+    return Command(run_autotelic, finished, cwd, {"PYTHONPATH": str(package), "COLUMNS": "200", "TERM": "dumb"})
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])

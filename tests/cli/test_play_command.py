@@ -71,7 +71,7 @@ def test_a_mistake_is_said_before_anything_starts(autotelic, override: str, word
 
 
 def test_a_name_that_exists_is_refused(autotelic):
-    assert autotelic.play("steps=1", "run=one").code == 0
+    autotelic.given("steps=1")
     assert "exists already: autotelic resume runs/one" in autotelic.play("steps=1", "run=one").complaint()
 
 
@@ -193,7 +193,7 @@ def tasks(path: Path) -> int:
 
 @pytest.mark.parametrize("also_gone", ["", "metrics.jsonl", "archive.sqlite"])
 def test_a_run_that_lost_its_checkpoints_is_refused_and_left_alone(autotelic, also_gone: str):
-    assert autotelic.play("run=one", "steps=3").code == 0
+    autotelic.given("steps=3")
     one = autotelic.cwd / "runs" / "one"
     shutil.rmtree(one / "checkpoints")
     if also_gone:
@@ -205,7 +205,7 @@ def test_a_run_that_lost_its_checkpoints_is_refused_and_left_alone(autotelic, al
 
 
 def test_a_run_that_lost_its_archive_is_one_line(autotelic):
-    assert autotelic.play("run=one", "steps=1").code == 0
+    autotelic.given("steps=1")
     (autotelic.cwd / "runs" / "one" / "archive.sqlite").unlink()
     for changes in (("steps=3",), ("run=two",)):
         assert "archive.sqlite: gone" in autotelic("resume", "one", *changes).complaint()
@@ -213,7 +213,7 @@ def test_a_run_that_lost_its_archive_is_one_line(autotelic):
 
 
 def test_a_bad_metrics_line_is_named_with_what_to_do_which_works(autotelic):
-    assert autotelic.play("run=one", "steps=2").code == 0
+    autotelic.given("steps=2")
     path = autotelic.cwd / "runs" / "one" / "metrics.jsonl"
     path.write_text(path.read_text().replace("\n", "\nrubbish\n", 1))
     line = autotelic("resume", "one", "steps=3").complaint()
@@ -226,7 +226,7 @@ def test_a_bad_metrics_line_is_named_with_what_to_do_which_works(autotelic):
 def test_a_checkpoint_without_what_is_looked_for_is_one_line(autotelic):
     from autotelic.runs.checkpoints import Checkpoints
 
-    assert autotelic.play("run=one", "steps=2").code == 0
+    autotelic.given("steps=2")
     checkpoints = Checkpoints(autotelic.cwd / "runs" / "one" / "checkpoints")
     step, state = checkpoints.load()
     del state["proposer"]
@@ -236,7 +236,7 @@ def test_a_checkpoint_without_what_is_looked_for_is_one_line(autotelic):
 
 
 def test_a_finished_run_killed_while_it_is_extended_is_not_finished(autotelic):
-    assert autotelic.play("run=one", "steps=2", "player.delay=0.02").code == 0
+    autotelic.given("steps=2", "player.delay=0.02")
     process = autotelic.start("resume", "one", "steps=100000")
     one = autotelic.cwd / "runs" / "one"
     autotelic.until(lambda: (one / "metrics.jsonl").read_bytes().count(b"\n") > 4, process)
@@ -281,7 +281,7 @@ def test_time_alone_is_a_bound(autotelic):
 
 
 def test_what_became_of_imported_tasks_is_said(autotelic):
-    assert autotelic.play("run=one", "steps=2").code == 0
+    autotelic.given("steps=2")
     assert autotelic("export", "one", "--out", "tasks.jsonl").code == 0
     file = autotelic.cwd / "tasks.jsonl"
     file.write_text(file.read_text() + "rubbish\n" * 25)
@@ -300,7 +300,7 @@ def test_a_run_that_cannot_be_repeated_says_so_when_it_goes_on(autotelic, env: d
 
 
 def test_a_finished_run_goes_on_with_a_farther_bound(autotelic):
-    assert autotelic.play("run=one", "steps=3").code == 0
+    autotelic.given("steps=3")
     assert autotelic.play("run=whole", "steps=6").code == 0
     assert autotelic("resume", "one", "steps=6").code == 0
     runs = autotelic.cwd / "runs"
@@ -309,7 +309,7 @@ def test_a_finished_run_goes_on_with_a_farther_bound(autotelic):
 
 
 def test_a_fork_goes_on_from_its_step_under_a_new_name(autotelic):
-    assert autotelic.play("run=one", "steps=6", "checkpoint.every=2", "checkpoint.keep=0").code == 0
+    autotelic.given("steps=6", "checkpoint.every=2", "checkpoint.keep=0")
     runs = autotelic.cwd / "runs"
     before = metrics(runs / "one")
     done = autotelic("resume", "runs/one", "step=2", "run=two")
@@ -332,7 +332,7 @@ main.main(["resume", "runs/one", "step=2", "run=two", "seed=9", "loop.attempts=1
 
 
 def test_a_fork_killed_at_once_has_all_that_was_asked_for(autotelic):
-    assert autotelic.play("run=one", "steps=4", "checkpoint.every=2", "checkpoint.keep=0").code == 0
+    autotelic.given("steps=4", "checkpoint.every=2", "checkpoint.keep=0")
     env = {**os.environ, **autotelic.env}
     died = subprocess.run([sys.executable, "-c", FORK_AND_DIE], cwd=autotelic.cwd, env=env)
     assert died.returncode == -signal.SIGKILL
@@ -347,7 +347,7 @@ def test_a_fork_killed_at_once_has_all_that_was_asked_for(autotelic):
 
 
 def test_a_fork_says_how_this_machine_differs_from_the_one_its_past_is_from(autotelic):
-    assert autotelic.play("run=one", "steps=1").code == 0
+    autotelic.given("steps=1")
     path = autotelic.cwd / "runs" / "one" / "meta.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "threads": 999}))
     assert "thread count differs: 999" in autotelic("resume", "one", "run=two", "steps=2").err
@@ -367,13 +367,13 @@ def test_a_fork_says_how_this_machine_differs_from_the_one_its_past_is_from(auto
     ],
 )
 def test_a_mistaken_resume_is_one_line_and_makes_no_run(autotelic, arguments: tuple[str, ...], words: str):
-    assert autotelic.play("run=one", "steps=4", "checkpoint.every=2", "checkpoint.keep=0").code == 0
+    autotelic.given("steps=4", "checkpoint.every=2", "checkpoint.keep=0")
     assert words in autotelic("resume", "runs/one", *arguments).complaint()
     assert [path.name for path in (autotelic.cwd / "runs").iterdir()] == ["one"]
 
 
 def test_a_damaged_checkpoint_is_named_with_the_way_out_that_works(autotelic):
-    assert autotelic.play("run=one", "steps=4", "checkpoint.every=2", "checkpoint.keep=0").code == 0
+    autotelic.given("steps=4", "checkpoint.every=2", "checkpoint.keep=0")
     path = autotelic.cwd / "runs" / "one" / "checkpoints" / "step_000004" / "state.json"
     path.write_bytes(path.read_bytes()[:-5])
     line = autotelic("resume", "runs/one", "steps=6").complaint()
