@@ -86,7 +86,7 @@ class Server:
         if select.select([process.stdout], [], [], PATIENCE)[0] and (line := process.stdout.readline()):
             return line
         self.close()
-        raise TimeoutError(f"no answer in {PATIENCE:g} s")
+        raise TimeoutError(f"the server of commands died, or a command took over {PATIENCE:g} s")
 
     def close(self) -> None:
         if self.process is not None:
