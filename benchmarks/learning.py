@@ -114,12 +114,14 @@ def generated(loop: Loop, line: dict[str, float]) -> float:
 def play(overrides: tuple[str, ...], seed: int, minutes: float, folder: str) -> dict[str, Any]:
     common = ("world=code", f"root={folder}", f"seed={seed}", "evaluate=false", "checkpoint.every=1000000")
     with autotelic.new_loop(*common, *overrides) as loop:
-        before, lines, tokens, found = loop.evaluate(loop.world.suite), [], 0.0, dict.fromkeys(loop.world.kinds, 0.0)
+        before, lines, tokens = loop.evaluate(loop.world.suite), [], 0.0
+        found, late = dict.fromkeys(loop.world.kinds, 0.0), dict.fromkeys(loop.world.kinds, 0.0)
         while loop.seconds < 60 * minutes:
             lines.append(loop.run_step())
             tokens += generated(loop, lines[-1])
             for kind in found:
                 found[kind] += lines[-1].get(f"learn/solve/{kind}/remembered", 0.0)
+                late[kind] += lines[-1].get(f"learn/solve/{kind}/remembered_in_hindsight", 0.0)
         after = loop.evaluate(loop.world.suite)
         writing = sum(line.get("time/propose", 0.0) + line.get("time/attempt", 0.0) for line in lines[1:])
         return {
@@ -130,6 +132,7 @@ def play(overrides: tuple[str, ...], seed: int, minutes: float, folder: str) -> 
             "shares": shares(lines[1:]),
             "tokens_per_second": round(tokens / writing) if tokens else None,
             "remembered": found,
+            "remembered_in_hindsight": late,
             "valid": {kind: lines[-1].get(f"propose/{kind}/valid_share") for kind in loop.world.kinds},
         }
 

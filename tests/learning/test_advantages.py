@@ -158,7 +158,7 @@ def test_order_does_not_matter(name: str, rows: list[tuple[int, int, int]], data
     assert torch.allclose(shuffled, advantages[torch.tensor(order)])
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - {"maxrl"}))  # to maxrl, 0 is not solved
 @law
 @given(rows=labelled, shift=st.integers(-5, 5))
 def test_a_constant_added_to_all_rewards_changes_nothing(
@@ -208,10 +208,11 @@ def test_maxrl_divides_by_the_share_solved():
     torch.testing.assert_close(found, expected)
 
 
-def test_maxrl_counts_rewards_from_the_least_of_their_baseline():
-    rewards, groups = torch.tensor([1.0, -0.5, -0.5, -0.5]), torch.zeros(4, dtype=torch.long)
-    found = ESTIMATORS["maxrl"].advantages(rewards, groups, groups)
-    torch.testing.assert_close(found, torch.tensor([3.0, -1.0, -1.0, -1.0]))
+def test_maxrl_counts_all_that_is_not_right_as_nothing():
+    rewards = torch.tensor([1.0, -0.5, -0.5, -1.0, -0.5, -1.0, -0.5, -0.5])
+    groups = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    found = ESTIMATORS["maxrl"].advantages(rewards, torch.zeros_like(groups), groups)
+    torch.testing.assert_close(found, torch.tensor([3.0, -1.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0]))
 
 
 def test_the_expected_gradient_of_maxrl_is_that_of_the_log_likelihood():

@@ -390,10 +390,11 @@ def test_minibatches_hold_every_sample_once_and_keep_groups_together():
         assert sorted(part) == list(range(min(part), min(part) + 8))
 
 
-def test_all_equal_rewards_change_nothing_and_are_counted():
+@pytest.mark.parametrize("estimator", ["trr++", "ppo"])
+def test_all_equal_rewards_change_nothing_and_are_counted(estimator: str):
     mind = mind_of()
     before = {name: weight.clone() for name, weight in mind.state().items()}
-    figures = Learner(config_of(), mind).learn(graded(mind, lambda prompt, text: 0.1))
+    figures = Learner(config_of(estimator=estimator), mind).learn(graded(mind, lambda prompt, text: 0.1))
     torch.testing.assert_close(mind.state(), before, rtol=0, atol=0)
     assert figures["solve/echo/zero_variance_groups"] == figures["solve/echo/groups"] == 4
 

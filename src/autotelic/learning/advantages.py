@@ -109,17 +109,16 @@ def rloo(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:
 
 
 def maximum_likelihood(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:
-    """(r - mean) / (mean - least) in each group, where least is the lowest reward of the baseline: for rewards 0 and 1,
-    (r - p) / p with p the share solved.
+    """(r - mean) / mean in each group, where what is below 0 counts as 0: with the rewards of wrong and unreadable
+    answers below 0 and that of right ones 1, (r - p) / p with p the share solved.
 
     Its gradient is that of log p instead of p: the log-likelihood of a right answer. A policy that cannot tell tasks
     apart yet then learns how often each answer is right, while the best it could do for p itself is to say the
     commonest answer always, from which nothing is learned any more.
     """
-    every = _Sets.split(rewards, baselines)
-    least = torch.zeros_like(every.mean).scatter_reduce(0, every.of, rewards, "amin", include_self=False)[every.of]
-    sets = _Sets.split(rewards - least, groups)
-    return torch.where(sets.varies[sets.of], sets.centred(rewards - least) / sets.mean[sets.of], 0.0)
+    earned = rewards.clamp(min=0.0)
+    sets = _Sets.split(earned, groups)
+    return torch.where(sets.varies[sets.of], sets.centred(earned) / sets.mean[sets.of], 0.0)
 
 
 def self_imitation(rewards: Tensor, baselines: Tensor, groups: Tensor) -> Tensor:

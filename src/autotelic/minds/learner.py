@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, cast
@@ -137,8 +137,10 @@ class Learner:
         known = table([batch.values[at] for at in range(len(batch))])
         mask = torch.arange(known.shape[1]) < torch.tensor(batch.lengths)[:, None]
         found, returns = token_advantages(batch.rewards, known, mask, self.config.gamma, self.config.gae_lambda)
-        if int(mask.sum()) > 1:
+        if bool((batch.rewards != batch.rewards[0]).any()):
             found = (found - found[mask].mean()) / (found[mask].std() + 1e-8)
+        else:
+            found = torch.zeros_like(found)  # all that is left to compare are the critic's own errors
         batch.enter(batch.advantages, range(len(batch)), found)
         batch.enter(batch.returns, range(len(batch)), returns)
 
@@ -257,7 +259,9 @@ class Learner:
             new[each.baseline].append(each.generation)
         for name, said in new.items():
             self.memory[name] = [*self.memory.get(name, []), *said][-self.config.memory :]
-        return {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
+        late = Counter(each.baseline for each in hindsight)
+        figures = {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
+        return figures | {f"{name}/remembered_in_hindsight": float(many) for name, many in sorted(late.items())}
 
     def _anchored(self, batch: Batch, members: Sequence[int], rng: np.random.Generator) -> list[int]:
         """A part of the proposals, each with a chance in proportion to how much oftener base * exp(pay / anchor) would

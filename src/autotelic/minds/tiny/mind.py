@@ -45,6 +45,7 @@ class TinyConfig(MindConfig):
             optimizer="muon",
             lr=0.01,
             adam_lr=0.005,
+            value_lr=0.005,
             minibatch=8192,
             entropy=0.0,
             rescore=False,
