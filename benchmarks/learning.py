@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import tempfile
 import time
@@ -38,6 +39,7 @@ from autotelic.play.players.mind import MindPlayer
 from autotelic.play.rewards import LEARNABILITY
 from autotelic.runs import machine
 from autotelic.runs.files import content_address
+from autotelic.show.intervals import t_quantile
 from autotelic.worlds.base import Proposal, Task
 from autotelic.worlds.code import language
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
@@ -219,6 +221,17 @@ def by_depth(rows: list[Row]) -> str:
     return " ".join(f"{100 * mean:.0f}" for mean in means)
 
 
+def ahead(rows: list[dict[str, Any]], kind: str, of: list[dict[str, Any]]) -> str:
+    """How far self-play is ahead of an arm: paired by seed, with the 95 % interval of the mean."""
+    best = {row["seed"]: row["after"].get(kind) for row in rows if row["arm"] == SELF_PLAY}
+    pairs = [(best[row["seed"]], row["after"][kind]) for row in of if best.get(row["seed"]) and row["arm"] != SELF_PLAY]
+    gaps = [mine["accuracy"] - other["accuracy"] for mine, other in pairs]
+    if len(gaps) < 2:
+        return ""
+    reach = t_quantile(len(gaps) - 1) * statistics.stdev(gaps) / math.sqrt(len(gaps))
+    return f"self-play ahead by {100 * statistics.mean(gaps):.1f} ± {100 * reach:.1f}"
+
+
 def table(group: str) -> None:
     rows = [row for row in known() if row["group"] == group]
     for minutes in sorted({row["minutes"] for row in rows}):
@@ -232,8 +245,9 @@ def table(group: str) -> None:
                 accuracies = [row["accuracy"] for row in before], [row["accuracy"] for row in after]
                 print(
                     f"{arm:22} {kind:10} {len(of)} seeds  {spread(accuracies[0])} -> {spread(accuracies[1])}"
-                    f"  gain {spread(gains)}  [{by_depth(after)}]"
+                    f"  gain {spread(gains)}  [{by_depth(after)}]  {ahead(rows, kind, of)}"
                 )
+        print("commits:", *sorted({row["commit"][:7] for row in rows if row["minutes"] == minutes}))
 
 
 def main() -> None:

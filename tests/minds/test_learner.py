@@ -274,19 +274,20 @@ def test_hindsight_without_replay_is_refused():
         learner.learn([dataclasses.replace(said, hindsight=True)])
 
 
-def recalled(shares: dict[str, int], **changes) -> dict[str, int]:
+def recalled(shares: dict[str, int], roles: set[str], **changes) -> dict[str, int]:
     """How many texts of each role and kind one update of a learner with such a memory sees."""
     mind = mind_of()
     learner = Learner(config_of(replay=1, replay_size=120, **changes), mind)
     (said,) = mind.sample(PROMPTS[:1], 1, np.random.default_rng(0))
     learner.memory = {name: [dataclasses.replace(said, text=name)] * many for name, many in shares.items()}
+    learner.roles = roles
     seen = learner._recalled(np.random.default_rng(1))
     return {name: sum(each.text == name for each in seen) for name in shares}
 
 
 def test_replay_sees_as_many_answers_of_each_kind_and_a_share_of_proposals():
     known = {"propose/one": 5, "propose/two": 70, "solve/one": 3, "solve/two": 90}
-    assert recalled(known, replay_proposals=0.25) == {
+    assert recalled(known, {"propose", "solve"}, replay_proposals=0.25) == {
         "propose/one": 15,
         "propose/two": 15,
         "solve/one": 45,
@@ -295,7 +296,12 @@ def test_replay_sees_as_many_answers_of_each_kind_and_a_share_of_proposals():
 
 
 def test_replay_of_a_player_with_one_role_is_all_of_that_role():
-    assert recalled({"solve/one": 3, "solve/two": 9}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
+    known = {"solve/one": 3, "solve/two": 9}
+    assert recalled(known, {"solve"}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
+
+
+def test_replay_of_proposals_stays_at_its_share_while_no_answer_was_right():
+    assert recalled({"propose/one": 3}, {"propose", "solve"}, replay_proposals=0.25) == {"propose/one": 30}
 
 
 def anchored(mind: TinyMind, anchor: float, extra: list[float], pay: list[float]) -> list[int]:

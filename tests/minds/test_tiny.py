@@ -10,7 +10,7 @@ import torch
 from autotelic.errors import UserError
 from autotelic.minds.base import Generation
 from autotelic.minds.tiny import base
-from autotelic.minds.tiny.mind import TinyConfig, TinyMind
+from autotelic.minds.tiny.mind import LONGEST, TinyConfig, TinyMind
 from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
 
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
@@ -113,6 +113,20 @@ def test_an_answer_that_ends_holds_its_end_and_one_that_is_cut_says_so():
     for each in said:
         assert (each.tokens[-1] == END) is np.bool_(each.finished)
         assert END not in each.tokens[:-1]
+
+
+def test_a_prompt_that_leaves_no_room_stays_unanswered():
+    mind, room = mind_of(), LONGEST - 12
+    first, *full = mind.sample(["a" * room, "a" * (room + 1)], 2, np.random.default_rng(0))[1:]
+    assert len(first.tokens) > 0
+    assert [(each.text, len(each.tokens), each.finished) for each in full] == [("", 0, False)] * 2
+
+
+def test_an_answer_moves_to_another_prompt_only_where_it_fits():
+    mind = mind_of()
+    said = Generation("aa", tokens=np.array(mind.vocabulary.encode("aa"), np.int32))
+    assert len(mind.answering("b" * (LONGEST - 2), said).tokens) == 2
+    assert len(mind.answering("b" * (LONGEST - 1), said).tokens) == 0
 
 
 def test_pieces_hold_every_generation_once(monkeypatch):

@@ -48,6 +48,7 @@ class Learner:
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
+        self.roles: set[str] = set()  # that anything was ever learned from in
         with memory_errors("copying the weights to average them", "learner.average to 0"):
             self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
         self.values = nn.Linear(mind.width, 1) if config.estimator == "ppo" else None
@@ -87,6 +88,7 @@ class Learner:
             return {}
         if hindsight and not self.config.replay:
             raise ValueError("what is right in hindsight is learned by replay alone, and replay is 0")
+        self.roles |= {each.baseline.partition("/")[0] for each in graded}
         figures = batch.figures()
         self._look_before(batch)
         self._compare(batch)
@@ -226,11 +228,13 @@ class Learner:
             # It is the divergence of the policy as it is now, which earlier updates have moved from the old one.
             now = losses.importance_weights(scores.log_probs, sampler if cap else old, mask, cap or math.inf)
             loss = loss + config.kl * losses.kl_penalty(scores.log_probs, base, mask, weights=now, **join)[0]
+        error = torch.zeros(())
         if self.values is not None:
             guess = self.values(scores.hidden)[..., 0]
             known, wanted = table([batch.values[at] for at in rows]), table([batch.returns[at] for at in rows])
-            loss = loss + losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)[0]
-        return loss, lambda: tally.add(batch, rows, scores, old, moved)
+            error, _ = losses.value_loss(guess, known, wanted, mask, config.value_clip, **join)
+            loss = loss + error
+        return loss, lambda: tally.add(batch, rows, scores, old, moved, float(error.detach()))
 
     def _remember(self, batch: Batch, hindsight: Sequence[Graded], rng: np.random.Generator) -> Figures:
         """Keeps this step's answers that are right, once each, those that are right in hindsight, and proposals that
@@ -304,7 +308,7 @@ class Learner:
         for proposals in (True, False):
             names = [name for name in sorted(self.memory) if name.startswith("propose/") is proposals]
             share = self.config.replay_proposals if proposals else 1 - self.config.replay_proposals
-            if len(names) == len(self.memory):  # a player of one role
+            if len(self.roles) == 1:
                 share = 1.0
             for name in names:
                 known, many = self.memory[name], math.ceil(share * self.config.replay_size / len(names))
@@ -359,6 +363,7 @@ class Learner:
             "optimizers": [optimizer.state_dict()["state"] for optimizer in self.optimizers],
             "averages": list(self.averages),
             "memory": {name: _packed(known) for name, known in self.memory.items()},
+            "roles": sorted(self.roles),
         }
 
     @torch.no_grad()
@@ -369,6 +374,7 @@ class Learner:
         new run: averages at the weights, values at 0, another optimizer with no memory of gradients, which is logged.
         """
         self.steps, self.levels = state["steps"], dict(state["levels"])
+        self.roles = set(state["roles"])
         self.memory = {name: _unpacked(packed)[-self.config.memory :] for name, packed in state["memory"].items()}
         if self.averages:
             for mean, saved in zip(self.averages, state["averages"] or self.mind.parameters(), strict=True):

@@ -112,15 +112,19 @@ class Tally:
         # Loss and gradient norm of each update. A surrogate and the likelihood of remembered texts have no common mean.
         self.updates: list[tuple[float, float]] = []
         self.replays: list[tuple[float, float]] = []
+        self.value_loss = 0.0  # summed over updates; 0 without a critic
         self.gradients: dict[str, float] = {}
         self.moved: list[PolicyFigures] = []
         self.based = False  # whether the base's log-probabilities were asked for
         # By baseline, sums over tokens: how many, their entropy, divergence from the old weights and from the base.
         self.sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * 4)
 
-    def add(self, batch: Batch, rows: Sequence[int], scores: Scores, old: Tensor, moved: PolicyFigures) -> None:
+    def add(
+        self, batch: Batch, rows: Sequence[int], scores: Scores, old: Tensor, moved: PolicyFigures, value_loss: float
+    ) -> None:
         """What one piece of an update shows."""
         self.moved.append(moved)
+        self.value_loss += value_loss
         now, mask = scores.log_probs.detach(), scores.mask
         shown = [mask.sum(1), scores.entropy.detach().masked_fill(~mask, 0.0).sum(1), _divergence(old, now, mask)]
         self.based = bool(batch.base)
@@ -142,6 +146,8 @@ class Tally:
             "kl_old": moved.kl,
             "ratio_max": moved.ratio_max,
         }
+        if self.value_loss:
+            found["value_loss"] = self.value_loss / len(self.updates)
         if self.replays:
             found |= _means("replay_", self.replays)
         for name, (tokens, _, from_old, from_base) in sorted(self.sums.items()):

@@ -5,12 +5,13 @@ import pytest
 
 from autotelic.worlds.code import language
 from autotelic.worlds.code.purity import is_pure
+from autotelic.worlds.code.sandbox import values
 
 
 def test_all_of_the_small_language_is_pure():
     rng = np.random.default_rng(0)
     programs = [language.random_program(rng, 1 + at % 4).program for at in range(400)]
-    assert all(map(is_pure, programs))
+    assert all(is_pure(program, ['["t",[1,["l",2]]]']) for program in programs)
 
 
 @pytest.mark.parametrize(
@@ -55,4 +56,11 @@ def test_all_of_the_small_language_is_pure():
     ],
 )
 def test_what_could_remember_or_vary_is_not(body):
-    assert not is_pure(body)
+    assert not is_pure(body, [])
+
+
+@pytest.mark.parametrize("given", [{"a", "b"}, [1, {"k": frozenset("ab")}]])
+def test_a_call_with_a_set_inside_is_not(given):
+    program = "def f(a):\n    return [y for y in a]"
+    assert is_pure(program, [values.encode(('words like ["s"', [1]))])
+    assert not is_pure(program, [values.encode((given,))])

@@ -164,6 +164,22 @@ def test_a_program_that_remembers_its_inputs_is_nondeterministic(world):
     assert result.outcome == "nondeterministic"
 
 
+ORDERED = "def f(a):\n    return [y for y in a]"  # of a set of strings, in the order of their hashes
+FIRST = "def f(a):\n    y = [z for z in a]\n    return y[0]"
+WORDS = {"north", "east", "south", "west", "up", "down"}
+
+
+def test_the_order_of_a_set_is_nondeterministic(world):
+    assert rejection(world, ORDERED, WORDS) == "nondeterministic"
+
+
+def test_an_abduction_answer_that_is_right_by_the_order_of_a_set_is_wrong(world):
+    task = task_of(world, "abduction", FIRST, (["up"],))
+    found = [verdict(world, task, repr(WORDS), seed) for seed in range(12)]
+    assert not any(each.solved for each in found)
+    assert any(each.outcome == "wrong" and "not in the next" in each.detail for each in found)
+
+
 def test_one_program_cannot_change_the_builtins_of_the_next(world):
     vandal = "def f(a):\n    f.__globals__['__builtins__']['sum'] = len\n    return sum([a, a])"
     honest = "def f(a):\n    return sum([a, a])"

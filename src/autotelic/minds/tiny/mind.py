@@ -159,10 +159,12 @@ class TinyMind(Mind):
             # One prompt, asked many times: it is read once, by each thread.
             few, many = torch.get_num_threads(), len(prompts)
             return self.sample(prompts[:few], math.ceil(many / few), rng, greedy=greedy, max_tokens=max_tokens)[:many]
-        encoded = [self.encode(prompt)[-(LONGEST - bound) :] for prompt in prompts]
-        written: list[Generation] = [Generation("")] * (len(prompts) * n)
+        encoded = [self.encode(prompt) for prompt in prompts]
+        # To a prompt that leaves no room nothing is written: of half a question, no answer is worth anything.
+        written = [Generation("", prompt, finished=False) for prompt in encoded for _ in range(n)]
+        fitting = [k for k, prompt in enumerate(encoded) if len(prompt) + bound <= LONGEST]
         # Neighbours in length together: what pads a batch costs as much as what is read.
-        order = sorted(range(len(prompts)), key=lambda k: len(encoded[k]))
+        order = sorted(fitting, key=lambda k: len(encoded[k]))
         share = math.ceil(len(order) / torch.get_num_threads())
         width = max(1, min(share, _ROWS // n))
         parts = [order[start : start + width] for start in range(0, len(order), width)]
@@ -179,7 +181,13 @@ class TinyMind(Mind):
         return written
 
     def encode(self, prompt: str) -> np.ndarray:
-        return np.array(self.vocabulary.encode(prompt)[-(LONGEST - self.config.max_tokens) :], np.int32)
+        return np.array(self.vocabulary.encode(prompt), np.int32)
+
+    def answering(self, prompt: str, generation: Generation) -> Generation:
+        moved = super().answering(prompt, generation)
+        if len(moved.prompt) + len(moved.tokens) <= LONGEST:
+            return moved
+        return Generation("", moved.prompt, finished=False)
 
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:
         ends = np.flatnonzero(tokens == END)

@@ -137,7 +137,7 @@ class CodeWorld(World):
                 one, other = (self._server(_draft_key(draft), turn) for turn in (0, 1))
                 source = draft.program.source
                 # Reversed the second time: inputs of one job share a process, and a program may remember them.
-                again = None if is_pure(source) else Job(source, draft.inputs[::-1], server=other)
+                again = None if is_pure(source, draft.inputs) else Job(source, draft.inputs[::-1], server=other)
                 jobs[position] = Job(source, draft.inputs, server=one), again
         batch = _Batch(self.sandbox)
         batch.run([job for pair in jobs.values() for job in pair])
@@ -150,7 +150,7 @@ class CodeWorld(World):
                 outputs = _agreed_outputs(batch[first], batch[again][::-1] if again else batch[first])
                 spec = self.kinds[name].spec(draft, outputs)
                 task = self.make_task(name, spec, _draft_key(draft), draft.program.features)
-                if is_pure(draft.program.source):
+                if is_pure(draft.program.source, draft.inputs):
                     self._proven.add(_claims(self.kinds[name], task))
                 results.append(task)
             except RefusedError as refused:
@@ -245,7 +245,7 @@ class CodeWorld(World):
             task = tasks[key[0]]
             if task.id in found or grades[key].outcome != "wrong" or not isinstance(attempt, Attempt):
                 continue
-            if attempt.program is None or not is_pure(attempt.program):
+            if attempt.program is None or not is_pure(attempt.program, attempt.inputs):
                 continue
             ran = outcomes(key)
             if not all(outcome.ok and outcome.encoded != "null" for outcome in ran):
@@ -313,13 +313,13 @@ class CodeWorld(World):
         if not self._doubted(task):
             return None
         kind = self.kinds[task.kind]
-        _, wanted = kind.gold(task.spec)
+        inputs, wanted = kind.gold(task.spec)
         for outcome, output in zip(outcomes, wanted, strict=True):
             if outcome_class(outcome) in Verdict.NOT_EVIDENCE:
                 return Grade("lost", detail=f"the task's own program: {outcome}")
             if outcome.encoded != output:
                 return Grade("nondeterministic", detail="the task's own program gives another result than before")
-        if is_pure(task.spec["program"]):
+        if is_pure(task.spec["program"], inputs):
             self._proven.add(_claims(kind, task))
         return None
 
@@ -340,7 +340,7 @@ class CodeWorld(World):
         again = {}
         for key, attempt in attempts.items():
             job = self._attempt_job(tasks[key[0]], attempt, seed, 1)
-            if job is not None and grades[key].outcome == "correct" and not is_pure(job.program):
+            if job is not None and grades[key].outcome == "correct" and not is_pure(job.program, job.inputs):
                 again[key] = job
         batch.run(list(again.values()))
         for key, job in again.items():
@@ -429,7 +429,7 @@ def _together(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     """Jobs in groups that may share a process: calls of pure programs, on the server that each would have had."""
     groups: dict[int, list[Job]] = {}
     for job in jobs:
-        if job.server is None or not is_pure(job.program, job.entry):
+        if job.server is None or not is_pure(job.program, job.inputs, job.entry):
             yield [job]
             continue
         group = groups.setdefault(job.server, [])

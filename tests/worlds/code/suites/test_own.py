@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.base import Answer
+from autotelic.worlds.base import Answer, Proposal
 from autotelic.worlds.code.kinds.base import answer_text
 from autotelic.worlds.code.sandbox import Outcome
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
@@ -67,6 +67,18 @@ def test_a_bad_line_is_named(world, tmp_path, row, says):
         world.load_suite(path)
     assert "own.jsonl:2:" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(3, "heldout"), (5, None)])
+def test_a_proposal_with_the_pairs_of_a_users_induction_task_is_held_out(tmp_path, factor, outcome):
+    with CodeWorld(CodeWorldConfig()) as world:
+        inputs = [(number,) for number in range(world.config.kind.inputs)]
+        pairs = [[str(number), str(3 * number)] for (number,) in inputs]
+        world.withhold(world.load_suite(write(tmp_path / "own.jsonl", [{"kind": "induction", "pairs": pairs}])))
+        program = f"def f(a):\n    y = a * {factor} + 1\n    return y - 1"
+        text = world.kinds["induction"].compose(program, inputs[::-1], "another message")
+        (result,) = world.admit([Proposal("induction", text)], 1)
+        assert getattr(result, "outcome", None) == outcome
 
 
 def test_a_missing_or_empty_file_is_one_line(world, tmp_path):

@@ -177,11 +177,19 @@ class Induction(base.CodeKind):
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         """The program alone, for it is the answer, whatever the inputs. But there are so few of depth 1 that hardly one
-        would be left to practise: they are withheld with their inputs."""
+        would be left to practise: they are withheld with their inputs. A user's task has pairs and no program."""
         program = spec["program"]
-        if program is None or language.depth(program) == 1:
-            return [spec["key"]]
-        return [content_address(canonical_form(program))]
+        if program is None:
+            return [_pairs(spec)]
+        return [spec["key"]] if language.depth(program) == 1 else [content_address(canonical_form(program))]
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        return [*self.withheld(spec), _pairs(spec)]
+
+
+def _pairs(spec: Mapping[str, Any]) -> str:
+    """What an induction task gives and wants, whatever its program, its message and the order of its pairs."""
+    return content_address("pairs", sorted(zip(spec["inputs"], spec["outputs"], strict=True)))
 
 
 def _reference(number: int, task: Task) -> str:
