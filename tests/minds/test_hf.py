@@ -17,6 +17,7 @@ from autotelic.errors import UserError
 from autotelic.minds.base import Generation, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.hf import HFConfig, HFMind
+from autotelic.runs.checkpoints import Checkpoints
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -401,6 +402,29 @@ def test_pieces_are_of_like_length_and_hold_everything_once(qwen):
 
 
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # peft's, on the layers of GPT-2
+@pytest.mark.parametrize("estimator", ["trr++", "ppo"])
+@pytest.mark.parametrize("lora", [0, 4])
+def test_from_a_checkpoint_it_learns_what_it_would_have_learned(qwen, tmp_path, lora, estimator):
+    def play(steps: range, state: dict[str, Any] | None = None) -> dict[str, Any]:
+        mind = make(qwen, lora=lora)
+        learner = Learner(LearnerConfig(estimator=estimator, lr=1e-3, minibatch=4, epochs=2, kl=0.1), mind)
+        if state is not None:
+            mind.load_state(state["mind"])
+            learner.load_state(state["learner"])
+        for step in steps:
+            said = mind.sample(PROMPTS, 4, rng(step))
+            rewards = rng(100 + step).choice([-1.0, -0.5, 1.0], len(said))
+            graded = zip(said, rewards.tolist(), strict=True)
+            learner.learn([Graded(one, earned, "solve/one", str(at // 4)) for at, (one, earned) in enumerate(graded)])
+        return {"mind": mind.state(), "learner": learner.state()}
+
+    whole, checkpoints = play(range(4)), Checkpoints(tmp_path)
+    checkpoints.save(2, play(range(2)))
+    resumed = play(range(2, 4), checkpoints.load()[1])
+    torch.testing.assert_close(resumed["mind"], whole["mind"], rtol=0, atol=0)
+    torch.testing.assert_close(resumed["learner"], whole["learner"], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("lora", [0, 4])
 def test_base_log_probabilities_stay_those_before_learning(model, lora):
     mind = make(model, lora=lora, lora_alpha=8)
