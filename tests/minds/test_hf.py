@@ -418,11 +418,11 @@ def test_from_a_checkpoint_it_learns_what_it_would_have_learned(qwen, tmp_path, 
             learner.learn([Graded(one, earned, "solve/one", str(at // 4)) for at, (one, earned) in enumerate(graded)])
         return {"mind": mind.state(), "learner": learner.state()}
 
-    whole, checkpoints = play(range(4)), Checkpoints(tmp_path)
-    checkpoints.save(2, play(range(2)))
-    resumed = play(range(2, 4), checkpoints.load()[1])
-    torch.testing.assert_close(resumed["mind"], whole["mind"], rtol=0, atol=0)
-    torch.testing.assert_close(resumed["learner"], whole["learner"], rtol=0, atol=0)
+    cut, uncut = Checkpoints(tmp_path / "cut"), Checkpoints(tmp_path / "uncut")
+    cut.save(2, play(range(2)))
+    resumed = cut.save(4, play(range(2, 4), cut.load()[1]))
+    whole = uncut.save(4, play(range(4)))
+    assert (resumed / "manifest.json").read_bytes() == (whole / "manifest.json").read_bytes()  # sizes and digests
 
 
 @pytest.mark.parametrize("lora", [0, 4])
