@@ -46,8 +46,14 @@ from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
 RESULTS = Path(__file__).parent / "results" / "learning.jsonl"
 SELF_PLAY = "self-play"
-# No memory: the estimator alone teaches.
-PUBLISHED = ("player.learner.replay=0", "loop.hindsight=false", "player.learner.minibatch=512")
+# No memory: the estimator alone teaches. With Muon at the rate that suits imitation it unteaches; Adam's keeps them up.
+PUBLISHED = (
+    "player.learner.replay=0",
+    "loop.hindsight=false",
+    "player.learner.minibatch=512",
+    "player.learner.optimizer=adamw",
+    "player.learner.lr=0.001",
+)
 # Of the texts that a player of both roles sees again in an update, three quarters are answers.
 ANSWERS_ALONE = "learner.replay_size=216"
 ARMS: dict[str, dict[str, tuple[str, ...]]] = {
