@@ -20,13 +20,23 @@ from typing import Any
 
 import autotelic
 from autotelic.play.loop import Loop
+from autotelic.runs import machine
 
 RESULTS = Path(__file__).parent / "results" / "smollm2.jsonl"
 # Two cores write about a hundred tokens a second, so a step asks for little.
-SMALL = ("world=code", "player=smollm2", "loop.batch=4", "loop.attempts=4", "loop.references=2", "loop.seeding=1")
+SMALL = (
+    "world=code",
+    "player=smollm2",
+    "player.max_tokens=128",
+    "loop.batch=4",
+    "loop.attempts=4",
+    "loop.references=2",
+    "loop.seeding=1",
+)
 
 
-def write(line: dict[str, Any]) -> None:
+def write(what: str, overrides: list[str], line: dict[str, Any]) -> None:
+    line = {"what": what, "overrides": overrides, "commit": machine.commit(), "cpu": machine.cpu(), **line}
     print(json.dumps(line), flush=True)
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("a") as file:
@@ -56,7 +66,7 @@ def one_step(overrides: list[str], folder: Path) -> None:
         began = time.perf_counter()
         figures = loop.run_step()
         seconds = round(time.perf_counter() - began, 1)
-        write({"what": "step", "load": round(loaded, 1), "seconds": seconds, **looked_at(loop, figures)})
+        write("step", overrides, {"load": round(loaded, 1), "seconds": seconds, **looked_at(loop, figures)})
 
 
 def hour(minutes: float, every: int, overrides: list[str], folder: Path) -> None:
@@ -65,7 +75,7 @@ def hour(minutes: float, every: int, overrides: list[str], folder: Path) -> None
     settings = (*SMALL, f"root={folder}", "run=hour", "checkpoint.every=1", "checkpoint.keep=1", *measured, *overrides)
     with autotelic.open_loop(str(run)) if run.exists() else autotelic.new_loop(*settings) as loop:
         while loop.seconds < 60 * minutes:
-            write({"what": "hour", **looked_at(loop, loop.run_step())})
+            write("hour", overrides, looked_at(loop, loop.run_step()))
 
 
 def main() -> None:
