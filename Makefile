@@ -27,7 +27,7 @@ play: setup
 	$(BIN)/autotelic play $(PLAY)
 
 test: lint
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
