@@ -401,7 +401,6 @@ def test_pieces_are_of_like_length_and_hold_everything_once(qwen):
 # --- learning -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # peft's, on the layers of GPT-2
 @pytest.mark.parametrize("estimator", ["trr++", "ppo"])
 @pytest.mark.parametrize("lora", [0, 4])
 def test_from_a_checkpoint_it_learns_what_it_would_have_learned(qwen, tmp_path, lora, estimator):
@@ -425,6 +424,7 @@ def test_from_a_checkpoint_it_learns_what_it_would_have_learned(qwen, tmp_path, 
     assert (resumed / "manifest.json").read_bytes() == (whole / "manifest.json").read_bytes()  # sizes and digests
 
 
+@pytest.mark.filterwarnings("ignore:fan_in_fan_out")  # peft's, on the layers of GPT-2
 @pytest.mark.parametrize("lora", [0, 4])
 def test_base_log_probabilities_stay_those_before_learning(model, lora):
     mind = make(model, lora=lora, lora_alpha=8)

@@ -300,6 +300,23 @@ def test_replay_of_a_player_with_one_role_is_all_of_that_role():
     assert recalled(known, {"solve"}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
 
 
+def test_what_is_right_in_hindsight_is_counted_apart():
+    mind = mind_of()
+    first, *others = graded(mind, lambda prompt, text: float("a" in text))
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    figures = learner.learn([*others, dataclasses.replace(first, hindsight=True)])
+    assert figures["solve/echo/remembered_in_hindsight"] == 1
+    assert figures["solve/echo/remembered"] == len(learner.memory["solve/echo"]) > 1
+
+
+@pytest.mark.parametrize(("estimator", "known"), [("ppo", True), ("trr++", False)])
+def test_the_error_of_the_critic_is_a_figure_where_there_is_one(estimator: str, known: bool):
+    mind = mind_of()
+    figures = Learner(config_of(estimator=estimator), mind).learn(graded(mind, lambda prompt, text: 1.0))
+    # It starts at 0 everywhere, and the reward of 1 comes without discount: half of a square of 1.
+    assert figures.get("value_loss") == (pytest.approx(0.5) if known else None)
+
+
 def test_replay_of_proposals_stays_at_its_share_while_no_answer_was_right():
     assert recalled({"propose/one": 3}, {"propose", "solve"}, replay_proposals=0.25) == {"propose/one": 30}
 
