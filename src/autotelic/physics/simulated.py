@@ -1,0 +1,166 @@
+"""What all environments on `Simulation` share: episodes, time limits, partial resets, final observations, broken
+simulations, pictures, an exact state. A task says how an episode begins, what an action does, what is seen and what it
+earns."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+
+from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
+from autotelic.physics.simulation import Simulation
+from autotelic.runs import seeds
+
+Rows = slice | np.ndarray  # all environments, or some by index
+ALL = slice(None)
+
+
+class Judgement(NamedTuple):
+    reward: np.ndarray  # float [count]
+    terminated: np.ndarray  # bool [count]
+    terms: dict[str, np.ndarray]  # the parts of the reward
+
+
+class SimulatedEnvironment(Environment):
+    """Subclasses set `sizes`, `action_space`, `name` and what they keep from step to step in `memory`."""
+
+    def __init__(
+        self,
+        config: EnvironmentConfig,
+        model: mujoco.MjModel,
+        *,
+        substeps: int,
+        limit: int,
+    ) -> None:
+        self.config, self.count, self.limit = config, config.count, limit
+        self.simulation = Simulation(model, config.count, substeps=substeps, threads=config.threads)
+        self.dt = self.simulation.dt
+        self.seed = 0
+        self.elapsed = np.zeros(self.count, np.int64)  # steps of the episode so far
+        self.episode = np.full(self.count, -1)  # how many each environment has had before this one
+        self.memory: dict[str, np.ndarray] = {}  # [count, …]: what a task keeps from step to step
+        self._broken = 0
+        self._obs: Observation = {}
+        self._renderer: mujoco.Renderer | None = None
+
+    # What a task says
+
+    @abstractmethod
+    def begin(self, ids: np.ndarray, rngs: list[np.random.Generator]) -> None:
+        """Writes how the next episode of these environments begins: their simulations are at the model's own start.
+        Each has a generator of its own, a function of seed, environment and episode."""
+
+    @abstractmethod
+    def apply(self, action: np.ndarray) -> None:
+        """Writes what an action means to the simulation. `action` is float64 and may be out of bounds."""
+
+    @abstractmethod
+    def observe(self, rows: Rows) -> Observation:
+        """What is seen of these environments now, in new float32 arrays."""
+
+    @abstractmethod
+    def judge(self, action: np.ndarray) -> Judgement:
+        """What the last step earned. Rows of simulations that broke are not looked at."""
+
+    def summarise(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Of episodes that ended: what is known of them beside return and length."""
+        return {}
+
+    def settle(self, ids: np.ndarray) -> None:
+        """After a start was computed: what a task remembers of it."""
+
+    # What all have
+
+    def reset(self, seed: int) -> Observation:
+        self.seed = seed
+        self.elapsed[:] = 0
+        self.episode[:] = -1
+        self._begin(np.arange(self.count))
+        self._obs = self.observe(ALL)
+        return self._obs
+
+    def stagger(self, rng: np.random.Generator) -> None:
+        """Makes the first episodes end at different times, as if they had begun before: environments that are all
+        reset together would give a learner the same part of an episode again and again."""
+        assert self.limit is not None
+        self.elapsed[:] = rng.integers(0, self.limit, self.count)
+
+    def step(self, action: np.ndarray) -> Step:
+        action = np.asarray(action, np.float64)
+        self.apply(action)
+        broken = self.simulation.step()
+        reward, terminated, terms = self.judge(action)
+        obs = self.observe(ALL)
+        self.elapsed += 1
+        if broken.any():
+            self._broken += int(broken.sum())
+            reward, terminated = np.where(broken, 0.0, reward), terminated & ~broken
+            terms = {name: np.where(broken, 0.0, values) for name, values in terms.items()}
+            for name, values in obs.items():
+                values[broken] = self._obs[name][broken]  # the last that meant something
+        truncated = ((self.elapsed >= self.limit) | broken) & ~terminated
+        ended = np.flatnonzero(terminated | truncated)
+        final_obs = {name: values[ended] for name, values in obs.items()}
+        episodes: dict[str, np.ndarray] = {}
+        if len(ended):
+            episodes = self.summarise(ended)
+            self._begin(ended)
+            for name, values in self.observe(ended).items():
+                obs[name][ended] = values
+        self._obs = obs
+        return Step(obs, reward.astype(np.float32), terminated, truncated, ended, final_obs, terms, episodes)
+
+    def _begin(self, ids: np.ndarray) -> None:
+        self.episode[ids] += 1
+        self.elapsed[ids] = 0
+        self.simulation.reset(ids)
+        self.begin(ids, [seeds.generator(self.seed, "episode", int(i), int(self.episode[i])) for i in ids])
+        self.simulation.forward(ids)
+        self.settle(ids)
+
+    @property
+    def broken(self) -> int:
+        return self._broken
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "simulation": self.simulation.state(),
+            "seed": self.seed,
+            "elapsed": self.elapsed.copy(),
+            "episode": self.episode.copy(),
+            "memory": {name: values.copy() for name, values in self.memory.items()},
+            "obs": {name: values.copy() for name, values in self._obs.items()},
+            "broken": self._broken,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> Observation:
+        self.simulation.load_state(state["simulation"])
+        self.seed, self._broken = state["seed"], state["broken"]
+        self.elapsed[:], self.episode[:] = state["elapsed"], state["episode"]
+        for name, values in state["memory"].items():
+            self.memory[name][:] = values
+        self._obs = {name: values.copy() for name, values in state["obs"].items()}
+        return self._obs
+
+    # Looking
+
+    camera: str | int = -1  # the model's camera that pictures are taken with; -1 is a free one
+
+    def frame(self, index: int, width: int = 640, height: int = 480) -> np.ndarray:
+        model, data = self.simulation.single(index)
+        renderer = self._renderer
+        if renderer is None or (renderer.width, renderer.height) != (width, height):
+            self.close()
+            model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+            self._renderer = renderer = mujoco.Renderer(model, height, width)
+        renderer.update_scene(data, self.camera)
+        return renderer.render()
+
+    def close(self) -> None:
+        if self._renderer is not None:
+            self._renderer.close()
+            self._renderer = None

@@ -1,0 +1,81 @@
+"""Thousands of MuJoCo simulations of one model, stepped by its thread pool (`mujoco.batch`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import mujoco
+import numpy as np
+from mujoco.batch import Batch, SimulationError
+
+FASTEST = 1e4  # a velocity (m/s, rad/s) above which a simulation has flown apart
+
+
+class Simulation:
+    """The batch, with what an environment needs of it: broken simulations found, per-simulation parameters, a state."""
+
+    def __init__(self, model: mujoco.MjModel, count: int, *, substeps: int, threads: int = 0) -> None:
+        # MuJoCo's own answer to a NaN is a silent reset in the middle of an episode.
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
+        self.model, self.count, self.substeps = model, count, substeps
+        self.batch = Batch(model, count, min(threads or os.cpu_count() or 1, count))
+        self.dt = model.opt.timestep * substeps
+        self.qpos: np.ndarray = self.batch.bind("qpos")
+        self.qvel: np.ndarray = self.batch.bind("qvel")
+        self.ctrl: np.ndarray = self.batch.bind("ctrl")
+        self._parameters: dict[str, np.ndarray] = {}
+
+    def field(self, name: str) -> np.ndarray:
+        """A live array [count, …] of what MuJoCo computes (xpos, sensordata): refreshed by every call, and one substep
+        behind the state after `step`."""
+        return self.batch.bind(name)
+
+    def parameter(self, name: str) -> np.ndarray:
+        """A live array [count, …] of a model's field that may differ between simulations; `settle` after writing."""
+        if name not in self._parameters:
+            self._parameters[name] = self.batch.expand(name)
+        return self._parameters[name]
+
+    def settle(self, ids: np.ndarray | None = None) -> None:
+        """Lets what MuJoCo derives from parameters (inertias, weights of constraints) follow them."""
+        self.batch.set_const(ids)
+
+    def step(self) -> np.ndarray:
+        """All simulations to the next control step; bool [count]: those that broke, whose state means nothing."""
+        broken = np.zeros(self.count, bool)
+        try:
+            self.batch.step(nstep=self.substeps)
+        except SimulationError as error:
+            broken[error.ids] = True
+        # NaN is not below anything.
+        broken |= ~(np.abs(self.qvel).max(axis=1, initial=0.0) < FASTEST)
+        broken |= ~np.isfinite(self.qpos).all(axis=1)
+        return broken
+
+    def reset(self, ids: np.ndarray) -> None:
+        """The model's own start, nothing computed yet: write qpos and qvel, then `forward`."""
+        self.batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+
+    def forward(self, ids: np.ndarray | None = None) -> None:
+        """Computes all fields at the state as it is."""
+        self.batch.forward(ids)
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": self.batch.state.copy(), "parameters": {k: v.copy() for k, v in self._parameters.items()}}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Fields are not part of a state: they are zero until the next call."""
+        for name, values in state["parameters"].items():
+            self.parameter(name)[:] = values
+        if self._parameters:
+            self.settle()
+        self.batch.state[:] = state["rows"]
+
+    def single(self, index: int, data: mujoco.MjData | None = None) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """One simulation's model and data, all computed, to be rendered."""
+        model = self.batch.get_model(index)
+        data = self.batch.get_data(index, data)
+        mujoco.mj_forward(model, data)
+        return model, data
