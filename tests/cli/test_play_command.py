@@ -325,8 +325,8 @@ def test_a_fork_goes_on_from_its_step_under_a_new_name(autotelic):
 
 FORK_AND_DIE = """
 import os, signal, sys
-from autotelic.cli import main, session
-session.play = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from autotelic.cli import main, play_session
+play_session.play = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main.main(["resume", "runs/one", "step=2", "run=two", "seed=9", "loop.attempts=1", "root=others", "steps=4"])
 """
 

@@ -36,6 +36,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", default="warning", choices=LEVELS, help="how much the log says (warning)")
 
 
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """Of a verb that starts runs."""
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="what differs from the defaults")
+    parser.add_argument("--config", metavar="FILE", help="YAML with keys and values; overrides win over it")
+    parser.add_argument("-m", "--multirun", action="store_true", help="sweep: one run for each of key=a,b,c")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
 
@@ -72,6 +79,17 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     Console(highlight=False, markup=False).print(table)
+
+
+def measured(result: Mapping[str, Any]) -> str:
+    """What a run was measured to be worth, in short: of self-play by kind, of training its return and successes."""
+    rows = result.get("heldout") or {}
+    parts = [f"{kind} {figure(row.get('before'))}→{figure(row.get('after'))}" for kind, row in rows.items()]
+    found = result.get("eval") or {}
+    for name, label in (("return_mean", "return"), ("success_rate", "success")):
+        if name in found:
+            parts.append(f"{label} {figure(found[name])}")
+    return "  ".join(parts)
 
 
 def figure(value: Any) -> str:

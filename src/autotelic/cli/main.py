@@ -13,11 +13,13 @@ from autotelic.runs import workers
 # Verb → what it does. Its module is imported when it is asked for: `--help` answers at once.
 VERBS = {
     "play": "self-play: tasks proposed, solved, verified, learned",
+    "train": "a policy learns in an environment: our own tasks, or any of Gymnasium's",
     "resume": "goes on with a run, or forks it from a checkpoint",
-    "eval": "measures a run's player on a held-out suite",
+    "eval": "measures a run's player on a held-out suite, or its policy over episodes",
     "compare": "runs side by side: paired seeds, spread, confidence interval, config differences, a plot",
     "verify": "judges a run's archive again, here, and prints every verdict that differs",
-    "export": "writes a run's archive as JSON lines",
+    "watch": "films a run's policy: MP4 and a sheet of pictures",
+    "export": "writes a run's archive as JSON lines, or its policy as ONNX",
     "runs": "lists runs with their headline figures",
     "doctor": "what this machine can do: sandbox (proved), threads, GPU, GL, optional parts",
 }

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from autotelic import registry
-from autotelic.cli import session, sweep
+from autotelic.cli import carry, play_session, sweep
+from autotelic.cli.arguments import add_overrides
+from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
 from autotelic.minds.config import LearnerConfig
 from autotelic.play.archive import ArchiveConfig
 from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.rewards import RewardConfig
 from autotelic.runs import config as configuration
-from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.config import Group
 from autotelic.runs.directory import Run
-from autotelic.runs.metrics import LogConfig
 
 PRESETS = Path(__file__).parent / "presets"
 
@@ -41,14 +41,9 @@ time and resumed.
 
 
 @dataclass
-class PlayConfig:
+class PlayConfig(RunConfig):
     """All of a self-play run. One player has both roles unless proposer and solver name two."""
 
-    run: str | None = None  # the run's name; made up when not given
-    root: str = "runs"  # where run directories are
-    seed: int = 0
-    steps: int | None = None  # a bound; 100 when minutes is not given either
-    minutes: float | None = None  # a bound on the time spent in steps
     evaluate: bool = True  # measure held-out accuracy before and after
     evaluate_every: int = 0  # steps between measurements while the run goes on; 0: none
     evaluate_suite: str | None = None  # named as for eval's suite=; if not given, the world's held-out suite
@@ -60,14 +55,9 @@ class PlayConfig:
     loop: LoopConfig = field(default_factory=LoopConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     archive: ArchiveConfig = field(default_factory=ArchiveConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    log: LogConfig = field(default_factory=LogConfig)
 
     def __post_init__(self) -> None:
-        if self.steps is not None and self.steps < 1:
-            raise UserError(f"steps={self.steps}: must be at least 1")
-        if self.minutes is not None and not self.minutes > 0:
-            raise UserError(f"minutes={self.minutes}: must be above 0")
+        super().__post_init__()
         if self.evaluate_every < 0:
             raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
         if self.evaluate_tasks is not None and self.evaluate_tasks < 1:
@@ -108,25 +98,20 @@ class PlayConfig:
 
     @property
     def last_step(self) -> int | None:
-        """The step that ends the run, unless time does so first."""
+        """100 when neither steps nor minutes are given."""
         return 100 if self.steps is None and self.minutes is None else self.steps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="what differs from the defaults")
-    parser.add_argument("--config", metavar="FILE", help="YAML with keys and values; overrides win over it")
-    parser.add_argument("-m", "--multirun", action="store_true", help="sweep: one run for each of key=a,b,c")
+    add_overrides(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.multirun:
-        jobs = configuration.expand(arguments.overrides)
-        configs = [compose(job, arguments.config) for job in jobs]
-        options = ["--log-level", arguments.log_level, *(["--debug"] if arguments.debug else [])]
-        return sweep.run("play", jobs, configs, options + (["--config", arguments.config] if arguments.config else []))
+        return sweep.run("play", arguments, compose)
     config = compose(arguments.overrides, arguments.config)
-    with _create(config) as directory, session.discarded_on_failure(directory):
-        return session.play(directory, config)
+    with _create(config) as directory, carry.discarded_on_failure(directory):
+        return carry_on(directory, config)
 
 
 @contextmanager
@@ -135,15 +120,15 @@ def new_loop(*overrides: str) -> Iterator[Loop]:
     `with autotelic.new_loop("player=grammar") as loop: loop.run(3)`"""
     config = compose(list(overrides), None)
     with _create(config) as directory, ExitStack() as stack:
-        with session.discarded_on_failure(directory):
-            loop = stack.enter_context(session.open_loop(directory, config))
+        with carry.discarded_on_failure(directory):
+            loop = stack.enter_context(play_session.open_loop(directory, config))
         yield loop
 
 
 @contextmanager
 def open_loop(run: str | Path) -> Iterator[Loop]:
     """A run at its last checkpoint, to go on with from Python: `with autotelic.open_loop("runs/one") as loop: …`"""
-    with Run.open(run) as directory, session.open_loop(directory, restore(directory)) as loop:
+    with Run.open(run) as directory, play_session.open_loop(directory, restore(directory)) as loop:
         yield loop
 
 
@@ -159,7 +144,8 @@ def compose(overrides: list[str], file: str | None) -> PlayConfig:
 def restore(directory: Run, changes: Sequence[str] = ()) -> PlayConfig:
     """The configuration a run was made with, with changes."""
     where, data = str(directory.path / "config.yaml"), directory.config()
-    if absent := [key for key in ("world", "player") if not data.get(key)]:
-        # Defaults in their place would go on with another game than the one that was played.
-        raise UserError(f"{where}: names no {' and no '.join(absent)}: only code that made this run can go on with it")
+    configuration.require_sections(data, ("world", "player"), where)
     return configuration.restore(PlayConfig, GROUPS, data, where, changes)
+
+
+carry_on, require_whole = play_session.play, play_session.require_archive

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from autotelic.cli import play, session
+from autotelic.cli import carry
 from autotelic.cli.arguments import whole
+from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
 from autotelic.runs import config as configuration
 from autotelic.runs.directory import Run
@@ -41,15 +42,16 @@ def run(arguments: argparse.Namespace) -> int:
             if changes:
                 write_atomic(directory.path / "config.yaml", configuration.to_yaml(config))
             _say_differences(directory)
-            return session.play(directory, config)
+            return carry.verb_of(directory).carry_on(directory, config)
     with Run.open(arguments.run, readonly=True) as source:
         step = source.checkpoints.require(None if fork_at is None else whole("step", fork_at))
-        session.require_archive(source)
+        verb = carry.verb_of(source)
+        verb.require_whole(source)
         config = _changed(source, [*changes, f"run={fork_to}"])
         root = config.root if "root" in given else None
-        with source.fork(step, fork_to, configuration.plain(config), root) as fork, session.discarded_on_failure(fork):
+        with source.fork(step, fork_to, configuration.plain(config), root) as fork, carry.discarded_on_failure(fork):
             _say_differences(source)
-            return session.play(fork, config)
+            return verb.carry_on(fork, config)
 
 
 def _say_differences(directory: Run) -> None:
@@ -58,11 +60,10 @@ def _say_differences(directory: Run) -> None:
         console.print(f"note: {line}; results may differ from an uninterrupted run", markup=False)
 
 
-def _changed(directory: Run, changes: list[str]) -> play.PlayConfig:
+def _changed(directory: Run, changes: list[str]) -> RunConfig:
     """The run's configuration with the changes, which go through the same checks as those of a new run."""
-    if directory.meta.get("verb") != "play":
-        raise UserError(f"{directory.path}: a run of '{directory.meta.get('verb')}' cannot be resumed by this version")
+    verb = carry.verb_of(directory)
     for text in changes:
-        if text.partition("=")[0] in play.GROUPS:
+        if text.partition("=")[0] in verb.GROUPS:
             raise UserError(f"'{text}': a run keeps its {text.partition('=')[0]}; start a new run for another")
-    return play.restore(directory, changes)
+    return verb.restore(directory, changes)

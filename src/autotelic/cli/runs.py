@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from autotelic.cli.arguments import add_json, figure, pairs, print_json, print_table
+from autotelic.cli.arguments import add_json, figure, measured, pairs, print_json, print_table
 from autotelic.errors import UserError
 from autotelic.runs.directory import Run, holder, listing
 
@@ -26,12 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         print(f"no runs in {root}")
     else:
-        columns = ("run", "verb", "seed", "step", "minutes", "state", "held out")
+        columns = ("run", "verb", "seed", "step", "minutes", "state", "measured")
         rows = [
             (
                 str(row["run"]),
                 *(figure(row.get(name)) for name in ("verb", "seed", "step", "minutes", "state")),
-                _heldout(row.get("result") or {}),
+                measured(row.get("result") or {}),
             )
             for row in found
         ]
@@ -61,8 +61,3 @@ def summary(path: Path) -> dict[str, Any]:
         "state": state,
         "result": result or None,
     }
-
-
-def _heldout(result: dict[str, Any]) -> str:
-    rows = result.get("heldout") or {}
-    return "  ".join(f"{kind} {figure(row.get('before'))}→{figure(row.get('after'))}" for kind, row in rows.items())

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from autotelic.cli.arguments import figure, print_table
+from autotelic.cli.arguments import figure, measured, print_table
+from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
+from autotelic.runs import config as configuration
 from autotelic.runs import workers
 from autotelic.runs.directory import Run, automatic_name
 from autotelic.runs.progress import Display, stderr_console
 
 
-def run(verb: str, jobs: Sequence[list[str]], configs: Sequence[Any], options: Sequence[str]) -> int:
-    """Runs the jobs one after another, each with the options: each may use all cores. One that fails does not stop the
-    others."""
+def run(verb: str, arguments: argparse.Namespace, compose: Callable[[list[str], str | None], RunConfig]) -> int:
+    """Runs the jobs one after another: each may use all cores. One that fails does not stop the others."""
+    jobs = configuration.expand(arguments.overrides)
+    configs = [compose(job, arguments.config) for job in jobs]
+    options = ["--log-level", arguments.log_level, *(["--debug"] if arguments.debug else [])]
+    options += ["--config", arguments.config] if arguments.config else []
     if len(jobs) < 2:
         raise UserError("-m sweeps over several values, but no key has any: give key=a,b,c")
     if len({config.root for config in configs}) > 1 or len({config.run for config in configs}) > 1:
@@ -43,7 +49,7 @@ def run(verb: str, jobs: Sequence[list[str]], configs: Sequence[Any], options: S
         state = "not started" if code is None else "finished" if code == 0 else f"exit code {code}"
         values = [part for part in job if part.partition("=")[0] in changing]
         rows.append([job_name, " ".join(values), state, *_figures(result)])
-    print_table("", ("run", "values", "state", "steps", "minutes", "held out"), rows)
+    print_table("", ("run", "values", "state", "steps", "minutes", "measured"), rows)
     if stop.requested:
         return stop.exit_code
     return 0 if all(code == 0 for code in codes) else 1
@@ -77,7 +83,4 @@ def _result(path: Path) -> dict[str, Any]:
 
 
 def _figures(result: dict[str, Any]) -> list[str]:
-    after = [row.get("after") for row in (result.get("heldout") or {}).values()]
-    known = [value for value in after if isinstance(value, int | float)]
-    mean = sum(known) / len(known) if known else None
-    return [figure(result.get("steps")), figure(result.get("minutes")), figure(mean)]
+    return [figure(result.get("steps")), figure(result.get("minutes")), measured(result)]

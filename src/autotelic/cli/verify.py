@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from autotelic.cli import play, session
+from autotelic.cli import play, play_session
 from autotelic.cli.arguments import add_json, print_json
 from autotelic.errors import UserError
 from autotelic.play.archive import Archive
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Archive.open(directory.archive, config.archive, readonly=True) as archive:
             archive.check()
             total = int(archive.counts()["verdicts"])
-            with session.build_world(config) as world, Display("verify", total, unit="verdicts") as display:
+            with play_session.build_world(config) as world, Display("verify", total, unit="verdicts") as display:
                 differing, judged = [], 0
                 for batch in _batches(archive):
                     differing += judge_again(world, batch)

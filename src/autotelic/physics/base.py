@@ -33,7 +33,7 @@ class Step:
     ended: np.ndarray  # int [k]: the environments whose episode ended, in order
     final_obs: Observation  # [k, …]: the last observation of each of those episodes
     terms: Mapping[str, np.ndarray] = field(default_factory=dict)  # float [count]: the named parts of the reward
-    # float [k], of the episodes that ended: what else is known of them. "success" is 1 or 0 where an episode can have it
+    # float [k]: what else is known of the episodes that ended. "success" is 1 or 0, where a task knows it.
     episodes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -62,7 +62,7 @@ class Environment(ABC):
     dt: float  # seconds from one action to the next
     limit: int | None  # steps after which an episode is cut
     sizes: dict[str, int]  # of each observation
-    action_space: spaces.Space[Any]  # of one environment: Box of [-1, 1] where the bounds are finite, Discrete or MultiDiscrete
+    action_space: spaces.Space[Any]  # of one: Box of [-1, 1] where bounds are finite, Discrete or MultiDiscrete
 
     @abstractmethod
     def reset(self, seed: int) -> Observation:
@@ -80,6 +80,16 @@ class Environment(ABC):
     @abstractmethod
     def load_state(self, state: Mapping[str, Any]) -> Observation:
         """Goes on from a `state`; returns the observation that it was left with."""
+
+    def stagger(self, rng: np.random.Generator) -> bool:
+        """Makes the first episodes end at different times, as if they had begun before: environments that are all reset
+        together would give a learner the same part of an episode again and again. Whether that was done."""
+        return False
+
+    def mirror(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]] | None:
+        """What left and right mean: for "action" and each observation, the order and the signs that make the mirror
+        image of a vector, `vector[order] * signs`. None where the task has no such symmetry."""
+        return None
 
     @property
     def broken(self) -> int:

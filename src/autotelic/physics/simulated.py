@@ -83,11 +83,10 @@ class SimulatedEnvironment(Environment):
         self._obs = self.observe(ALL)
         return self._obs
 
-    def stagger(self, rng: np.random.Generator) -> None:
-        """Makes the first episodes end at different times, as if they had begun before: environments that are all
-        reset together would give a learner the same part of an episode again and again."""
+    def stagger(self, rng: np.random.Generator) -> bool:
         assert self.limit is not None
         self.elapsed[:] = rng.integers(0, self.limit, self.count)
+        return True
 
     def step(self, action: np.ndarray) -> Step:
         action = np.asarray(action, np.float64)

@@ -164,6 +164,11 @@ class Loop:
             self.save_checkpoint()
         return figures
 
+    @property
+    def target_reached(self) -> bool:
+        """Self-play has no target: it ends at a bound."""
+        return False
+
     def evaluate(self, suite: Sequence[Task], samples: int = 0, progress: Progress | None = None) -> dict[str, Row]:
         """The solver's accuracy on held-out tasks, by kind and depth; see `evaluation.evaluate`."""
         return evaluation.evaluate(self.world, self.solver, suite, self.seed, samples=samples, progress=progress)

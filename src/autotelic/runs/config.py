@@ -42,11 +42,21 @@ _ROOT, _SCHEMA, _BESIDE, _FILE = "autotelic_root", "autotelic_schema", "autoteli
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A key that names a class. `generic` is the (name, key) a value that is no known name stands for."""
+    """A key that names a class. `generic` is the (name, key) that a value which is no known name stands for, if it fits
+    the pattern; by default if it is a path or has a slash."""
 
     registry: str
     default: str | None = None
     generic: tuple[str, str] | None = None
+    pattern: str | None = None
+
+    def stands_for_generic(self, name: str) -> bool:
+        if self.generic is None:
+            return False
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, name) is not None
+        # A hub name or a path: a word alone is more likely a slip of the pen than a model.
+        return "/" in name or Path(name).exists()
 
 
 def compose(
@@ -69,6 +79,13 @@ def restore(
 ) -> S:
     """The configuration of a saved config.yaml, with changes, checked like any other."""
     return _build(schema, groups, parse(overrides), copy.deepcopy(dict(data)), None, where)
+
+
+def require_sections(data: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
+    """Refuses a saved configuration that does not say what the run was of: defaults in its place would go on with
+    another than the one that was begun."""
+    if absent := [key for key in keys if not data.get(key)]:
+        raise UserError(f"{where}: names no {' and no '.join(absent)}: only code that made this run can go on with it")
 
 
 def parse(overrides: Sequence[str]) -> list[Override]:
@@ -243,8 +260,7 @@ def _choose(
         generic = groups[key].generic
         if name is None or name in _options(key, groups, presets):
             continue
-        # A hub name or a path: a word alone is more likely a slip of the pen than a model.
-        if generic is None or not ("/" in name or Path(name).exists()):
+        if generic is None or not groups[key].stands_for_generic(name):
             at = "" if any(override.key_or_group == key for override in overrides) else f"{where}: "
             raise UserError(f"{at}no {key} named '{name}': {registry.nearest(name, _options(key, groups, presets))}")
         chosen[key] = generic[0]

@@ -1,4 +1,4 @@
-"""Builds what a configuration of self-play names, and carries a run to its bound. Shared by play, resume and eval."""
+"""Builds what a configuration of self-play names, and plays a run to its bound. Shared by play, resume and eval."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from autotelic import registry
+from autotelic.cli import carry
 from autotelic.errors import UserError
 from autotelic.play import evaluation
 from autotelic.play.archive import Archive
@@ -20,8 +21,7 @@ from autotelic.play.loop import Loop
 from autotelic.play.player import Player
 from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
-from autotelic.runs.progress import Display, stderr_console
-from autotelic.runs.workers import Stop, graceful_stop
+from autotelic.runs.progress import Display
 from autotelic.worlds.base import Task, World
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def open_loop(directory: Run, config: PlayConfig) -> Iterator[Loop]:
     with build(config) as parts, opened(directory.archive, config.archive) as archive:
         loop = _loop(directory, config, parts, archive, _suite(config, parts.world))
         if begun:
-            with _damage_named(directory.checkpoints.path(step)):
+            with carry.damage_named(directory.checkpoints.path(step)):
                 loop.restore(step, state)
         yield loop
 
@@ -94,47 +94,16 @@ def require_archive(directory: Run) -> None:
 
 
 def _start_over(directory: Run) -> None:
-    """Clears away the work of a process that died before its first checkpoint, which step 0 writes. Where there are
-    later steps, checkpoints were lost: then nothing is touched."""
-    finished = (directory.result() or {}).get("steps")
-    newest = finished if isinstance(finished, int) else 0
-    newest = max((int(line["step"] or 0) for line in directory.metrics.read()), default=newest)
+    """Clears away the work of a process that died before its first checkpoint, which step 0 writes."""
+    newest = 0
     if directory.archive.exists():
         with Archive.open(directory.archive, readonly=True) as archive:
-            newest = max(newest, archive.step)
-    if newest > 0:
-        raise UserError(
-            f"{directory.checkpoints.directory}: no checkpoint, but the run has {newest} steps: restore a copy of its "
-            "checkpoints, or start a new run; nothing was changed"
-        )
+            newest = archive.step
+    carry.refuse_lost_checkpoints(directory, newest)
     directory.metrics.rewind(-1)
     with named_errors(directory.archive):
         for suffix in ("", "-wal", "-shm"):
             Path(f"{directory.archive}{suffix}").unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _damage_named(checkpoint: Path) -> Iterator[None]:
-    """A checkpoint whose files are whole may still not hold what this version looks for."""
-    try:
-        yield
-    except KeyError as error:
-        raise UserError(f"checkpoint {checkpoint} lacks {error}: made by another version or damaged") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"checkpoint {checkpoint}: made by another version or damaged: {reason}") from error
-
-
-@contextlib.contextmanager
-def discarded_on_failure(directory: Run) -> Iterator[None]:
-    """A new run whose start fails is removed, unless it has reached a checkpoint of its own: the name stays free."""
-    before = directory.checkpoints.steps()
-    try:
-        yield
-    except BaseException:
-        if directory.checkpoints.steps() == before:
-            directory.discard()
-        raise
 
 
 @contextlib.contextmanager
@@ -144,7 +113,7 @@ def open_to_look(directory: Run, config: PlayConfig) -> Iterator[Loop]:
     with build(config) as parts, Archive.open(directory.archive, config.archive, readonly=True) as archive:
         loop = _loop(directory, config, parts, archive)
         loop.step = step
-        with _damage_named(directory.checkpoints.path(step)):
+        with carry.damage_named(directory.checkpoints.path(step)):
             parts.proposer.load_state(state["proposer"])
             if parts.solver is not parts.proposer:
                 parts.solver.load_state(state["solver"])
@@ -192,74 +161,34 @@ def _measure(loop: Loop, when: str, console: Console) -> None:
 
 def play(directory: Run, config: PlayConfig) -> int:
     """Plays from the last checkpoint, or the beginning, to the nearer bound. Returns the exit code."""
-    console = stderr_console()
+    with open_loop(directory, config) as loop:
 
-    def say(line: str) -> None:
-        console.print(line, markup=False)
+        def say_imported(display: Display) -> None:
+            if loop.step == 0 and loop.imported is not None:
+                for line in _imported(str(config.loop.tasks), loop.imported):
+                    display.say(line)
 
-    with open_loop(directory, config) as loop, graceful_stop(say) as stop:
-        directory.log_to(config.log, loop.step + 1)
-        if _bound_reached(loop, config):
-            say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
-        elif (directory.path / "result.json").exists():
-            directory.write_result(loop.result(False))  # a kill must not leave it finished
-        if loop.step >= 0 and not (loop.proposer.exact and loop.solver.exact) and not _bound_reached(loop, config):
-            say("note: what this player says is not decided here; results may differ from an uninterrupted run")
-        if config.evaluate and loop.step < 0:
-            _measure(loop, "before", console)
-        _advance(loop, directory, config, stop, console)
-        finished = _bound_reached(loop, config)
-        if loop.step >= 0:
-            loop.save_checkpoint()
-        if config.evaluate and finished:
-            _measure(loop, "after", console)
-        result = loop.result(finished)
-        directory.write_result(result)
+        exact = loop.proposer.exact and loop.solver.exact
+        code = carry.to_bound(
+            loop,
+            directory,
+            config,
+            "play",
+            _shown,
+            begun=loop.step >= 0,
+            note="" if exact else "what this player says is not decided here",
+            first=lambda console: _measure(loop, "before", console) if config.evaluate else None,
+            after_step=say_imported,
+            last=lambda console: _measure(loop, "after", console) if config.evaluate else None,
+        )
     # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.
     from autotelic.show.report import write_report
     from autotelic.show.summary import summary_table
 
     write_report(directory.path)
-    if not finished:
-        say(f"stopped after step {result['steps']}; go on with: autotelic resume {directory.path}")
-        return stop.exit_code
-    Console(highlight=False).print(summary_table(directory))
-    return 0
-
-
-def _advance(loop: Loop, directory: Run, config: PlayConfig, stop: Stop, console: Console) -> None:
-    """Steps until a bound is reached or the user asks to stop."""
-    left = None if config.minutes is None else config.minutes - loop.seconds / 60
-    where = str(directory.path)
-    last, done = config.last_step, max(loop.step, 0)
-    with Display("play", last, done=done, minutes=left, results=where, console=console) as display:
-        while not stop.requested and not _bound_reached(loop, config):
-            with _safe_point_named(loop, directory):
-                figures = loop.run_step()
-            if display.minutes is not None:
-                display.minutes += figures.get("time/evaluate", 0.0) / 60  # the bound is on learning
-            display.update(loop.step, _shown(figures))
-            if loop.step == 0 and loop.imported is not None:
-                for line in _imported(str(config.loop.tasks), loop.imported):
-                    display.say(line)
-
-
-@contextlib.contextmanager
-def _safe_point_named(loop: Loop, directory: Run) -> Iterator[None]:
-    """What ends a run in the middle (a server gone, memory used up, weights that went astray) is said together with
-    where the run is whole."""
-    try:
-        yield
-    except UserError as error:
-        steps = directory.checkpoints.steps()
-        if not steps:
-            raise
-        safe = directory.checkpoints.path(steps[-1])
-        reason, again = str(error).rstrip("."), f"autotelic resume {directory.path}"
-        # Going on as before does what was done before: other settings need a fork.
-        raise UserError(
-            f"step {loop.step + 1}: {reason}; whole up to {safe}: {again}, or {again} run=NEW KEY=VALUE"
-        ) from error
+    if not code:
+        Console(highlight=False).print(summary_table(directory))
+    return code
 
 
 def _imported(file: str, imported: Imported) -> Iterator[str]:
@@ -274,11 +203,6 @@ def _imported(file: str, imported: Imported) -> Iterator[str]:
         f"{len(imported.rejected)} rejected{f' ({why})' if why else ''}, {len(imported.bad)} bad lines, "
         f"{imported.ignored} lines of other types ignored"
     )
-
-
-def _bound_reached(loop: Loop, config: PlayConfig) -> bool:
-    last, minutes = config.last_step, config.minutes
-    return (last is not None and loop.step >= last) or (minutes is not None and loop.seconds >= minutes * 60)
 
 
 def _shown(figures: Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,120 @@
+"""Builds what a configuration of training names, and trains a run to its bound. Shared by train, resume, eval, watch
+and export."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rich.console import Console
+
+from autotelic import registry
+from autotelic.cli import carry
+from autotelic.physics.base import Environment
+from autotelic.policies.base import Policy
+from autotelic.runs import seeds
+from autotelic.runs.directory import Run
+from autotelic.runs.progress import Display
+from autotelic.training.loop import Exam, Training, load_policy
+
+if TYPE_CHECKING:
+    from autotelic.cli.train import TrainConfig
+
+
+def build_environment(section: Any, **changes: Any) -> Environment:
+    section = dataclasses.replace(section, **changes) if changes else section
+    return registry.get("environments", section.name)(section)
+
+
+def build_policy(config: TrainConfig, environment: Environment) -> Policy:
+    """New weights, a function of the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seeds.derive(config.seed, "weights"))
+        policy = registry.get("policies", config.policy.name)
+        return policy(config.policy, environment.sizes, environment.action_space)
+
+
+def exam_seed(config: TrainConfig) -> int:
+    """Of the episodes that a run is measured with: the same each time, so that what changes is the policy."""
+    return seeds.derive(config.seed, "evaluate")
+
+
+@contextlib.contextmanager
+def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
+    """The training at its last checkpoint, or at the beginning: what is newer is dropped, as if it had not been."""
+    directory.checkpoints.keep = config.checkpoint.keep
+    begun = bool(directory.checkpoints.steps())
+    if not begun:
+        carry.refuse_lost_checkpoints(directory)
+        directory.metrics.rewind(-1)
+    with build_environment(config.env) as environment, contextlib.ExitStack() as stack:
+        policy = build_policy(config, environment)
+        learner = registry.get("learners", config.learner.name)(
+            config.learner, policy, mirror=environment.mirror(), seed=seeds.derive(config.seed, "learner")
+        )
+        training = Training(
+            directory,
+            environment,
+            policy,
+            learner,
+            seed=config.seed,
+            checkpoint=config.checkpoint,
+            last_step=config.last_step,
+            exam=Exam(
+                lambda: build_environment(config.env, count=min(config.evaluate_episodes, config.env.count)),
+                config.evaluate_episodes,
+                exam_seed(config),
+                config.evaluate_every,
+                config.target,
+                config.target_success,
+            ),
+        )
+        stack.callback(training.close)
+        if begun:
+            step, state = directory.checkpoints.load()
+            with carry.damage_named(directory.checkpoints.path(step)):
+                training.restore(step, state)
+        yield training
+
+
+@contextlib.contextmanager
+def open_to_look(directory: Run, config: TrainConfig, **changes: Any) -> Iterator[tuple[int, Environment, Policy]]:
+    """A step, its policy, and environments to try it in: nothing of the run is changed, it may even be running."""
+    step, state = directory.checkpoints.load()
+    with build_environment(config.env, **changes) as environment:
+        policy = build_policy(config, environment)
+        with carry.damage_named(directory.checkpoints.path(step)):
+            load_policy(policy, state, {"environment": environment.name, "sizes": dict(environment.sizes)})
+        yield step, environment, policy
+
+
+def train(directory: Run, config: TrainConfig) -> int:
+    """Trains from the last checkpoint, or the beginning, to the nearer bound. Returns the exit code."""
+    with open_training(directory, config) as training:
+
+        def measure(console: Console) -> None:
+            if not config.evaluate:
+                return
+            with Display("evaluation", config.evaluate_episodes, unit="episodes", console=console) as display:
+                training.measure(display.update)
+
+        exact = training.environment.exact
+        return carry.to_bound(
+            training,
+            directory,
+            config,
+            "train",
+            _shown,
+            begun=training.step > 0,
+            note="" if exact else f"{training.environment.name} cannot be restored exactly",
+            last=measure,
+        )
+
+
+def _shown(figures: Mapping[str, float]) -> dict[str, float]:
+    """The few figures beside the bar."""
+    names = {"episode/return": "return", "episode/length": "length", "eval/success_rate": "success"}
+    return {label: figures[name] for name, label in names.items() if name in figures}

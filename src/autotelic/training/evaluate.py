@@ -1,0 +1,73 @@
+"""How well a policy does when it acts without chance, over whole episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from autotelic.physics.base import Environment
+from autotelic.policies.base import Policy
+
+Evaluation = dict[str, float]
+
+
+def as_tensors(obs: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Observations for a policy: the same memory, not a copy."""
+    return {name: torch.from_numpy(values) for name, values in obs.items()}
+
+
+def evaluate(
+    environment: Environment,
+    policy: Policy,
+    episodes: int,
+    seed: int,
+    progress: Callable[[int], object] | None = None,
+) -> Evaluation:
+    """Means over episodes: return, length, success where the task knows it, and what else the task says of an episode.
+
+    Every environment plays equally many. Counting the first to end, from all that run, would favour short ones.
+    """
+    turns = -(-episodes // environment.count)
+    left = np.full(environment.count, turns)
+    left[: turns * environment.count - episodes] -= 1
+    totals, lengths = np.zeros(environment.count), np.zeros(environment.count, np.int64)
+    found: dict[str, list[np.ndarray]] = {"return": [], "length": []}
+    obs = as_tensors(environment.reset(seed))
+    done = 0
+    while done < episodes:
+        step = environment.step(policy.act(obs).numpy())
+        totals += step.reward
+        lengths += 1
+        if len(step.ended):
+            counted = left[step.ended] > 0
+            ids = step.ended[counted]
+            found["return"].append(totals[ids])
+            found["length"].append(lengths[ids])
+            for name, values in step.episodes.items():
+                found.setdefault(name, []).append(values[counted])
+            left[ids] -= 1
+            done += len(ids)
+            totals[step.ended], lengths[step.ended] = 0.0, 0
+            if progress is not None:
+                progress(done)
+        obs = as_tensors(step.obs)
+    return _means({name: np.concatenate(values) for name, values in found.items()})
+
+
+def _means(found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """`success` is a share of episodes, and is called so."""
+    figures = {
+        "episodes": len(found["return"]),
+        "return_mean": float(found["return"].mean()),
+        "return_std": float(found["return"].std()),
+        "length_mean": float(found["length"].mean()),
+    }
+    for name, values in found.items():
+        if name == "success":
+            figures["success_rate"] = float(values.mean())
+        elif name not in ("return", "length"):
+            figures[name] = float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+    return figures

@@ -1,0 +1,284 @@
+"""The outer loop of training: collect, learn, measure, record, make safe.
+
+An iteration is one rollout and one update. A step is one action of one environment: what `steps=` bounds, what metrics
+and checkpoints are numbered by. All randomness is a function of (seed, iteration, purpose) or part of the environment's
+state, so a run that resumes from a checkpoint does what the uninterrupted one would have done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from autotelic.errors import UserError
+from autotelic.physics.base import Environment, Step
+from autotelic.policies.base import Policy
+from autotelic.runs import seeds
+from autotelic.runs.checkpoints import CheckpointConfig
+from autotelic.runs.directory import Run
+from autotelic.training.evaluate import Evaluation, as_tensors, evaluate
+from autotelic.training.ppo import PPO
+from autotelic.training.rollouts import Rollout
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Exam:
+    """How a policy is measured, and which result is enough."""
+
+    make: Callable[[], Environment]  # environments of its own, apart from those it learns in
+    episodes: int
+    seed: int
+    every: int = 0  # iterations from one measurement to the next; 0: only when asked
+    target: float | None = None  # a mean return
+    target_success: float | None = None  # a share of successes
+
+
+class Training:
+    """One run of training. An iteration that returned is recorded; a checkpoint makes it safe."""
+
+    def __init__(
+        self,
+        run: Run,
+        environment: Environment,
+        policy: Policy,
+        learner: PPO,
+        *,
+        seed: int = 0,
+        checkpoint: CheckpointConfig | None = None,
+        last_step: int | None = None,
+        exam: Exam | None = None,
+    ) -> None:
+        self.directory, self.environment, self.policy, self.learner = run, environment, policy, learner
+        self.seed, self.checkpoint, self.last_step = seed, checkpoint or CheckpointConfig(), last_step
+        self.exam = exam
+        self._exam: Environment | None = None
+        self.rollout = Rollout(learner.config.steps, environment.count, environment.sizes)
+        self.step = 0  # of all environments together
+        self.iteration = 0
+        self.seconds = 0.0  # spent in iterations, without measuring, over all the processes this run has had
+        self.measured: Evaluation | None = None  # since something was last learned
+        self.best: float | None = None  # the best score an evaluation had
+        self.episodes = Episodes(environment.count)
+        self._obs: dict[str, torch.Tensor] | None = None
+        self._times: dict[str, float] = {}
+
+    def run_step(self) -> Metrics:
+        """One iteration; returns its figures."""
+        began = time.perf_counter()
+        self._times = {}
+        with self._timed("rollout"):
+            figures = self._collect()
+        with self._timed("learn"):
+            figures |= self._learn()
+        self.iteration += 1
+        self.step += self.rollout.length * self.environment.count
+        figures |= self._measure_if_due()
+        self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
+        return self._record(figures)
+
+    def _collect(self) -> Metrics:
+        if self._obs is None:
+            self._obs = self._begin()
+        generator = torch.Generator().manual_seed(seeds.derive(self.seed, "sample", self.iteration))
+        obs, environment, rollout = self._obs, self.environment, self.rollout
+        for t in range(rollout.length):
+            decision = self.policy.sample(obs, generator)
+            step = environment.step(decision.action.numpy())
+            rollout.add(t, obs, decision.trace, step)
+            self.episodes.add(step)
+            obs = as_tensors(step.obs)
+        rollout.close(obs)
+        self._obs = obs
+        return self.episodes.figures() | {"broken": float(environment.broken)}
+
+    def _begin(self) -> dict[str, torch.Tensor]:
+        obs = as_tensors(self.environment.reset(seeds.derive(self.seed, "environment")))
+        if self.environment.stagger(seeds.generator(self.seed, "stagger")):
+            self.episodes.staggered()
+        return obs
+
+    def _learn(self) -> Metrics:
+        self.measured = None
+        learned: Metrics = {}
+        # A normaliser that has seen nothing would have to change in the middle of the first rollout. So that one is only
+        # looked at.
+        if self.iteration > 0 or not self.policy.normalises:
+            progress = None if self.last_step is None else min(self.step / self.last_step, 1.0)
+            learned = self.learner.update(self.rollout, progress)
+        self.policy.observe(self.rollout.obs)
+        return {f"learn/{name}": value for name, value in learned.items()}
+
+    def measure(self, progress: Callable[[int], object] | None = None) -> Evaluation:
+        """The policy as it is, without chance. What was measured holds until something is learned."""
+        if self.measured is None:
+            if self.exam is None:
+                raise ValueError("nothing was said of how to measure")
+            with self._timed("evaluate"):
+                if self._exam is None:
+                    self._exam = self.exam.make()
+                self.measured = evaluate(self._exam, self.policy, self.exam.episodes, self.exam.seed, progress)
+        return self.measured
+
+    @property
+    def target_reached(self) -> bool:
+        """Whether the last measurement is as good as was asked for."""
+        found, exam = self.measured, self.exam
+        if found is None or exam is None:
+            return False
+        wanted = {"return_mean": exam.target, "success_rate": exam.target_success}
+        return any(least is not None and found.get(name, -np.inf) >= least for name, least in wanted.items())
+
+    def _measure_if_due(self) -> Metrics:
+        if self.exam is None or not self.exam.every or self.iteration % self.exam.every:
+            return {}
+        return {f"eval/{name}": float(value) for name, value in self.measure().items()}
+
+    @staticmethod
+    def score(measured: Evaluation) -> float:
+        """What the best checkpoint is chosen by: success first, then return (squashed, so that it never outweighs a
+        share of successes that can be told apart)."""
+        gained = measured["return_mean"]
+        return 1000.0 * measured.get("success_rate", 0.0) + gained / (1.0 + abs(gained))
+
+    def _record(self, figures: Metrics) -> Metrics:
+        spent = self._times["rollout"] + self._times["learn"]
+        figures["steps_per_second"] = self.rollout.length * self.environment.count / spent
+        figures["iteration"] = float(self.iteration)
+        figures |= {f"time/{name}": value for name, value in self._times.items()}
+        self.directory.metrics.write(self.step, figures)
+        if self.iteration % self.checkpoint.every == 0 or "evaluate" in self._times:
+            self.save_checkpoint()
+        return figures
+
+    def save_checkpoint(self) -> None:
+        """The commit point: what is newer is dropped on resume."""
+        self.directory.metrics.sync()
+        best = False
+        if self.measured is not None:
+            score = self.score(self.measured)
+            best = self.best is None or score > self.best
+            self.best = score if best else self.best
+        state: dict[str, Any] = {
+            "policy": dict(self.policy.state_dict()),
+            "learner": self.learner.state(),
+            "environment": self.environment.state(),
+            "episodes": self.episodes.state(),
+            "iteration": self.iteration,
+            "best": self.best,
+            "measured": self.measured,
+            "task": self.task,
+            "timings": {"seconds": self.seconds},
+        }
+        self.directory.checkpoints.save(self.step, state, best=best)
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What a checkpoint's weights are for."""
+        return {"environment": self.environment.name, "sizes": dict(self.environment.sizes)}
+
+    def restore(self, step: int, state: Mapping[str, Any]) -> None:
+        """Goes on from a checkpoint: metrics forget what is newer, once the state has been taken over."""
+        load_policy(self.policy, state, self.task)
+        self.step, self.iteration, self.best = step, state["iteration"], state["best"]
+        self.seconds, self.measured = state["timings"]["seconds"], state["measured"]
+        self.learner.load_state(state["learner"])
+        self._obs = as_tensors(self.environment.load_state(state["environment"]))
+        self.episodes.load_state(state["episodes"])
+        self.directory.metrics.rewind(step)
+
+    def result(self, finished: bool) -> dict[str, Any]:
+        """The run's headline figures, as result.json has them."""
+        return {
+            "verb": "train",
+            "seed": self.seed,
+            "steps": self.step,
+            "minutes": round(self.seconds / 60, 3),
+            "finished": finished,
+            "env": self.environment.name,
+            "steps_per_second": round(self.step / self.seconds, 1) if self.seconds else 0.0,
+            "eval": self.measured,
+            "broken": self.environment.broken,
+        }
+
+    def close(self) -> None:
+        if self._exam is not None:
+            self._exam.close()
+            self._exam = None
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._times[phase] = self._times.get(phase, 0.0) + time.perf_counter() - began
+
+
+def load_policy(policy: Policy, state: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+    """Takes over the weights of a checkpoint, if they are for this task."""
+    if (made := state["task"]) != task:
+        raise UserError(
+            f"the checkpoint is of {made['environment']} with observations {made['sizes']}, not of "
+            f"{task['environment']} with {task['sizes']}: it cannot be used here"
+        )
+    policy.load_state_dict(state["policy"])
+
+
+class Episodes:
+    """Returns and lengths of the episodes that are under way, and figures of those that ended in an iteration."""
+
+    def __init__(self, count: int) -> None:
+        self._returns, self._lengths = np.zeros(count), np.zeros(count, np.int64)
+        self._whole = np.ones(count, bool)  # not so for a first episode that pretends to have begun before
+        self._steps = 0
+        self._terms: dict[str, np.ndarray] = {}
+        self._ended: dict[str, list[np.ndarray]] = {}
+        self._last: Metrics = {}
+
+    def staggered(self) -> None:
+        self._whole[:] = False
+
+    def add(self, step: Step) -> None:
+        self._steps += 1
+        self._returns += step.reward
+        self._lengths += 1
+        for name, values in step.terms.items():
+            if name in self._terms:
+                self._terms[name] += values
+            else:
+                self._terms[name] = np.array(values, np.float64)
+        if len(ids := step.ended):
+            whole = self._whole[ids]
+            ended = {"return": self._returns[ids], "length": self._lengths[ids], **step.episodes}
+            for name, values in ended.items():
+                self._ended.setdefault(name, []).append(values[whole])
+            self._returns[ids], self._lengths[ids], self._whole[ids] = 0.0, 0, True
+
+    def figures(self) -> Metrics:
+        """Means since they were last asked for. Where no episode ended, the last ones still hold."""
+        terms = {f"reward/{name}": float(values.mean()) / self._steps for name, values in self._terms.items()}
+        ended = {name: np.concatenate(values) for name, values in self._ended.items()}
+        number = len(ended.get("return", ()))
+        if number:
+            self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in ended.items()}
+        self._steps, self._terms, self._ended = 0, {}, {}
+        return {**self._last, "episode/ended": float(number), **terms}
+
+    def state(self) -> dict[str, Any]:
+        whole = self._whole.astype(np.uint8)
+        return {
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+            "whole": whole,
+            "last": dict(self._last),
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
+        self._whole[:], self._last = state["whole"].astype(bool), dict(state["last"])
