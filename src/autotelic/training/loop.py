@@ -108,8 +108,7 @@ class Training:
     def _learn(self) -> Metrics:
         self.measured = None
         learned: Metrics = {}
-        # A normaliser that has seen nothing would have to change in the middle of the first rollout. So that one is only
-        # looked at.
+        # The first rollout was seen by a normaliser that knew nothing: it is only looked at.
         if self.iteration > 0 or not self.policy.normalises:
             progress = None if self.last_step is None else min(self.step / self.last_step, 1.0)
             learned = self.learner.update(self.rollout, progress)
@@ -271,14 +270,13 @@ class Episodes:
         return {**self._last, "episode/ended": float(number), **terms}
 
     def state(self) -> dict[str, Any]:
-        whole = self._whole.astype(np.uint8)
         return {
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
-            "whole": whole,
+            "whole": self._whole.copy(),
             "last": dict(self._last),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
-        self._whole[:], self._last = state["whole"].astype(bool), dict(state["last"])
+        self._whole[:], self._last = state["whole"], dict(state["last"])
