@@ -35,9 +35,10 @@ class SimulatedEnvironment(Environment):
         *,
         substeps: int,
         limit: int,
+        forces: bool = False,
     ) -> None:
         self.config, self.count, self.limit = config, config.count, limit
-        self.simulation = Simulation(model, config.count, substeps=substeps, threads=config.threads)
+        self.simulation = Simulation(model, config.count, substeps=substeps, threads=config.threads, forces=forces)
         self.dt = self.simulation.dt
         self.seed = 0
         self.elapsed = np.zeros(self.count, np.int64)  # steps of the episode so far
