@@ -65,8 +65,8 @@ def table() -> None:
     for (what, task, count), rows in sorted(found.items()):
         medians = {who: statistics.median(values) for who, values in rows.items()}
         for who, value in medians.items():
-            ratio = f"{medians['autotelic'] / value:.2f} ×" if "autotelic" in medians else "-"
-            spread = f"{min(rows[who]):,.0f}–{max(rows[who]):,.0f}"
+            ratio = f"{medians['autotelic'] / value:.2f} times" if "autotelic" in medians else "-"
+            spread = f"{min(rows[who]):,.0f} to {max(rows[who]):,.0f}"
             print(f"| {what} | {task} | {count} | {who} | {value:,.0f} ({spread}) | {ratio} |")
 
 

@@ -1,4 +1,4 @@
-"""One library's environments stepped with random actions: python step.py WHO TASK COUNT SECONDS. Run by throughput.py."""
+"""One library stepped with random actions: python step.py WHO TASK COUNT SECONDS. Run by throughput.py."""
 
 from __future__ import annotations
 

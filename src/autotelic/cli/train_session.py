@@ -13,6 +13,8 @@ from rich.console import Console
 
 from autotelic import registry
 from autotelic.cli import carry
+from autotelic.cli.arguments import whole
+from autotelic.errors import UserError
 from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
@@ -80,10 +82,23 @@ def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
         yield training
 
 
+def chosen_step(directory: Run, given: str | None) -> int | None:
+    """The checkpoint that `step=` names: a step, or the best one measured; None for the newest."""
+    if given != "best":
+        return None if given is None else whole("step", given)
+    best = directory.checkpoints.pointer("best")
+    if best is None:
+        raise UserError(f"step=best: {directory.path} was never measured; leave step= out for its newest checkpoint")
+    return best
+
+
 @contextlib.contextmanager
-def open_to_look(directory: Run, config: TrainConfig, **changes: Any) -> Iterator[tuple[int, Environment, Policy]]:
-    """A step, its policy, and environments to try it in: nothing of the run is changed, it may even be running."""
-    step, state = directory.checkpoints.load()
+def open_to_look(
+    directory: Run, config: TrainConfig, step: int | None = None, **changes: Any
+) -> Iterator[tuple[int, Environment, Policy]]:
+    """A step (the newest by default), its policy, and environments to try it in: nothing of the run is changed, it may
+    even be running. `changes` are to the environment's configuration."""
+    step, state = directory.checkpoints.load(step)
     with build_environment(config.env, **changes) as environment:
         policy = build_policy(config, environment)
         with carry.damage_named(directory.checkpoints.path(step)):

@@ -80,6 +80,30 @@ def importance_weights(scorer: Tensor, sampler: Tensor, mask: Tensor, cap: float
     return (scorer - sampler).exp().clamp(max=cap).masked_fill(~mask, 0.0)
 
 
+def clipped_surrogate(
+    log_ratio: Tensor, advantages: Tensor, clip_low: float, clip_high: float
+) -> tuple[Tensor, Tensor]:
+    """-min(ratio * A, clip(ratio, 1 - clip_low, 1 + clip_high) * A) of each element, and (bool) where the clip took
+    the gradient away. One for tokens and for robots."""
+    ratio = log_ratio.exp()
+    free = ratio * advantages
+    bound = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
+    return -torch.minimum(free, bound), (bound < free).detach()
+
+
+def clipped_error(values: Tensor, old_values: Tensor, returns: Tensor, clip: float) -> tuple[Tensor, Tensor]:
+    """Half the squared error of each value, and (bool) where the clip took the gradient away.
+
+    With `clip` above 0, a value that has moved further than that from `old_values` gains nothing by moving on: the
+    larger of its error and of its error when held at the bound counts.
+    """
+    errors = (values - returns) ** 2
+    held = errors
+    if clip > 0:
+        held = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
+    return 0.5 * torch.maximum(errors, held), (held > errors).detach()
+
+
 def policy_loss(
     log_probs: Tensor,
     old_log_probs: Tensor,
@@ -93,22 +117,19 @@ def policy_loss(
     total: int | None = None,
     constant: float | None = None,
 ) -> tuple[Tensor, PolicyFigures]:
-    """The clipped surrogate of PPO: -min(ratio * A, clip(ratio, 1 - clip_low, 1 + clip_high) * A), with figures.
+    """The clipped surrogate of PPO, with figures.
 
     `advantages` are [B], one for all tokens of an answer, or [B, T]. `weights` (of `importance_weights`) multiply the
     terms. Where old and new agree the ratio is 1 and the gradient that of REINFORCE, -A * grad log p.
     """
     # Filled before anything is computed from it: zero times the gradient at inf or nan would still be nan.
     log_ratio = (log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)
-    ratio = log_ratio.exp()
     gains = (advantages[:, None] if advantages.dim() == 1 else advantages).detach()
-    free = ratio * gains
-    bound = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * gains
-    terms = -torch.minimum(free, bound)
+    terms, clipped = clipped_surrogate(log_ratio, gains, clip_low, clip_high)
     if weights is not None:
         terms = terms * weights.detach()
     loss = aggregate_terms(terms, mask, aggregate, total, constant)
-    return loss, _figures(log_ratio.detach(), (bound < free).detach(), mask)
+    return loss, _figures(log_ratio.detach(), clipped, mask)
 
 
 def _figures(log_ratio: Tensor, clipped: Tensor, mask: Tensor) -> PolicyFigures:
@@ -187,18 +208,10 @@ def value_loss(
     total: int | None = None,
     constant: float | None = None,
 ) -> tuple[Tensor, float]:
-    """Half the squared error of values, and the share of tokens whose gradient the clip took away.
-
-    With `clip` above 0, a value that has moved further than that from `old_values` gains nothing by moving on: the
-    larger of its error and of its error when held at the bound counts.
-    """
-    values, old_values, returns = values.masked_fill(~mask, 0.0), old_values.detach(), returns.detach()
-    errors = (values - returns) ** 2
-    held = errors
-    if clip > 0:
-        held = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
-    loss = aggregate_terms(0.5 * torch.maximum(errors, held), mask, aggregate, total, constant)
-    return loss, _token_mean((held > errors).to(values.dtype), mask)
+    """Half the squared error of values (see `clipped_error`), and the share of tokens whose gradient the clip took
+    away."""
+    terms, clipped = clipped_error(values.masked_fill(~mask, 0.0), old_values.detach(), returns.detach(), clip)
+    return aggregate_terms(terms, mask, aggregate, total, constant), _token_mean(clipped.to(values.dtype), mask)
 
 
 def _token_mean(terms: Tensor, mask: Tensor) -> float:

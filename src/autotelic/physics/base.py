@@ -105,6 +105,10 @@ class Environment(ABC):
         actions, time step."""
         return {"environment": self.name, "dt": self.dt, "observations": dict(self.sizes)}
 
+    def model_xml(self) -> str | None:
+        """The simulated model as MJCF, to run an exported policy in plain MuJoCo; None where there is none to give."""
+        return None
+
     def close(self) -> None:  # noqa: B027 - not every environment holds something
         """Lets go of processes and windows."""
 

@@ -4,6 +4,9 @@ flow.
 A policy decides once, in `sample`, and leaves in the `trace` what it needs to say later, in `evaluate`, how likely that
 decision is. What is in a trace is its own business: a Gaussian keeps the action before it was cut to bounds, a flow the
 path it took from noise to action. Storage keeps a trace as it is: a dict of tensors [batch, …].
+
+`sample` and `act` are given observations as the environment gives them, `evaluate` and `value` what `prepare` made of
+them: a learner goes over the same observations many times, and prepares them once.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
+
+from autotelic.errors import UserError
 
 Observations = dict[str, Tensor]  # "policy" [batch, size], and "critic" where the critic sees something else
 Trace = dict[str, Tensor]
@@ -29,7 +34,7 @@ class Evaluation(NamedTuple):
     log_prob: Tensor  # [batch], of the decision in the trace
     entropy: Tensor | None  # [batch]; None where there is no closed form
     value: Tensor  # [batch]
-    parameters: dict[str, Tensor]  # of the distribution, for `kl`; empty where it has none
+    parameters: dict[str, Tensor]  # [batch, …] of the distribution, for `kl`; empty where it has none
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Policy(nn.Module, ABC):
     normaliser's statistics too."""
 
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
+    normalises: bool = False  # whether `observe` changes what an observation means
 
     def __init__(self, config: Any, sizes: dict[str, int], action_space: spaces.Space[Any]) -> None:
         super().__init__()
@@ -56,18 +62,27 @@ class Policy(nn.Module, ABC):
     def act(self, obs: Observations) -> Tensor:
         """The action without chance, for evaluation and export, without gradient."""
 
+    def prepare(self, obs: Observations) -> Observations:
+        """What `evaluate` and `value` take: all that is done to observations before the first weight, without
+        gradient. It stays the same until the next `observe`."""
+        return obs
+
     @abstractmethod
     def evaluate(self, obs: Observations, trace: Trace) -> Evaluation:
-        """With gradient."""
+        """Of prepared observations, with gradient."""
 
     @abstractmethod
     def value(self, obs: Observations) -> Tensor:
-        """[batch], with gradient: what is expected from here on."""
+        """[batch], of prepared observations, with gradient: what is expected from here on."""
 
     def kl(self, old: dict[str, Tensor], new: dict[str, Tensor]) -> Tensor | None:
         """KL(old || new) [batch] from the parameters of two evaluations; None where there is no closed form."""
         return None
 
-    def observe(self, obs: Observations) -> None:  # noqa: B027 - a policy without a normaliser has nothing to keep
-        """Takes observations into the normaliser's statistics. Called between iterations only: while a rollout is
-        collected and learned from, the same observation must mean the same."""
+    def mirrored(self, trace: Trace, order: Tensor, signs: Tensor) -> Trace:
+        """The trace of the same decision seen in a mirror, where an action's image is `action[order] * signs`."""
+        raise UserError(f"{type(self).__name__} has no mirror image of {self.action_space}: set learner.symmetry=off")
+
+    def observe(self, obs: Observations) -> None:
+        """Takes observations [..., size] into the normaliser's statistics. Called between iterations only: while a
+        rollout is collected and learned from, the same observation must mean the same."""
