@@ -14,6 +14,7 @@ from autotelic.physics.base import EnvironmentConfig, Observation, Step
 from autotelic.physics.gym.native import NativeGym, supported
 from autotelic.physics.gym.tasks import TASKS
 from autotelic.physics.simulated import ALL, Judgement, Rows
+from autotelic.testing import check_environment
 
 if find_spec("imageio") is None:
     # Gymnasium's MuJoCo environments import it, only to save screenshots; nothing here does.
@@ -120,6 +121,26 @@ def test_controls_at_their_bounds_are_those_of_gymnasium() -> None:
     pair = Pair("Humanoid-v5", count=2)
     for action in np.sign(actions(pair.env, 60)):
         pair.step(action)
+
+
+@pytest.mark.parametrize("name", ["Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"])
+def test_health_ends_where_it_does_in_gymnasium(name: str) -> None:
+    env = native(name, count=1)
+    peer: Any = gymnasium.make(name, disable_env_checker=True).unwrapped
+    ranges = [key for key in dir(TASKS[name]) if key.startswith("healthy_") and key.endswith("_range")]
+    bounds = [bound for key in ranges for bound in getattr(TASKS[name], key)]
+    values = [value for bound in bounds for value in (bound, np.nextafter(bound, -np.inf), np.nextafter(bound, np.inf))]
+    found = set()
+    for coordinate in range(env.task.state.shape[1]):
+        for value in values:
+            state = np.concatenate((env.simulation.model.qpos0, np.zeros(env.simulation.model.nv)))
+            state[coordinate] = value
+            peer.data.qpos[:], peer.data.qvel[:] = np.split(state, [env.simulation.model.nq])
+            env.task.state[:] = state
+            healthy = bool(peer.is_healthy)
+            assert env.judge(np.zeros(0)).terminated.tolist() == [not healthy], (coordinate, value)
+            found.add(healthy)
+    assert found == {True, False}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -299,6 +320,11 @@ def test_the_same_seed_gives_the_same_episodes_on_any_number_of_threads(name: st
 
 
 # The rest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_task_is_an_environment_like_any(name: str) -> None:
+    check_environment(lambda: NativeGym(EnvironmentConfig(count=3, threads=1), name), steps=55)
 
 
 def test_only_the_ten_tasks_are_native() -> None:
