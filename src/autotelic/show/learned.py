@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from autotelic.show import plots
 from autotelic.show.figures import ROLES, Floats, in_order
-from autotelic.show.markup import Page, card, grid, kind_lines, lines, number, percent, table
+from autotelic.show.markup import Page, card, grid, kind_lines, lines, number, percent, ranked, table
 
 _MAX_CHARTS = 12  # of a group whose names come from the run: features, the learner's own figures
 _DEPTHS = ("sky", "purple", "red", "dark", "yellow", "brown", "grey")
@@ -154,7 +154,7 @@ def learner(page: Page) -> str:
     found = page.curves.under("learn")
     whole = [name for name in found if name.partition("/")[0] not in ROLES]
     cards = []
-    for name in _ranked(whole, {f"{who}{what}": None for what in _WHOLE for who in ("", "proposer/", "solver/")}):
+    for name in ranked(whole, [f"{who}{what}" for what in _WHOLE for who in ("", "proposer/", "solver/")], _MAX_CHARTS):
         who, _, what = name.rpartition("/")
         title, note = _WHOLE.get(what, (what, ""))
         title = f"{who.capitalize() or 'Learner'}: {title}" if who or what not in _WHOLE else title
@@ -162,7 +162,7 @@ def learner(page: Page) -> str:
         cards.append(lines(page, title, note, {name: found[name]}, {name: "dark"}, **how))
     for role in ROLES:
         by_name = _by_name(page, role)
-        for name in _ranked(by_name, _BY_KIND):
+        for name in ranked(by_name, _BY_KIND, _MAX_CHARTS):
             title, note = _BY_KIND.get(name, (name, ""))
             how = {"share": name in _SHARES}
             cards.append(lines(page, f"{_WHO[role]}: {title}", note, by_name[name], page.colours, **how))
@@ -178,9 +178,3 @@ def _by_name(page: Page, role: str) -> dict[str, dict[str, Floats]]:
     groups, flat = found.pop("groups", {}), found.pop("zero_variance_groups", {})
     shared = {kind: row / np.maximum(groups[kind], 1) for kind, row in flat.items() if kind in groups}
     return found | ({"zero_variance": shared} if shared else {})
-
-
-def _ranked(names: Mapping[str, object] | list[str], known: Mapping[str, object]) -> Iterator[str]:
-    """Those that are known, in that order, then some of the others."""
-    yield from (name for name in known if name in names)
-    yield from sorted(set(names) - set(known))[:_MAX_CHARTS]

@@ -1,4 +1,5 @@
-"""The pieces a report is made of: text that is safe to show, cards, tables, and plots with a line a kind."""
+"""The pieces a report is made of: text that is safe to show, cards, tables, plots with a line for each of several
+figures."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import html
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ class Page:
 
     run: Run
     curves: Curves
-    counts: Mapping[str, Any]
     result: Mapping[str, Any]
-    kinds: Sequence[str]
-    colours: Mapping[str, str]
+    # Of self-play: what the archive holds, and the kinds of its tasks with a colour each.
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def heldout(self) -> Mapping[str, Any]:
@@ -88,6 +90,17 @@ def grid(cards: Iterable[str], otherwise: str = "") -> str:
     if drawn:
         return f'<div class="grid">{drawn}</div>'
     return f'<p class="soft">{text(otherwise)}</p>' if otherwise else ""
+
+
+def two(cards: Iterable[str], otherwise: str = "") -> str:
+    """The same with wide cards, at most two beside each other."""
+    return grid(cards, otherwise).replace('class="grid"', 'class="two"', 1)
+
+
+def ranked(names: Iterable[str], known: Iterable[str], others: int) -> list[str]:
+    """Those that are known, in that order, then some of the others."""
+    known, found = list(known), set(names)
+    return [name for name in known if name in found] + sorted(found.difference(known))[:others]
 
 
 def kind_lines(page: Page, title: str, note: str, pattern: str, *, share: bool = False) -> str:

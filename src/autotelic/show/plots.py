@@ -79,6 +79,7 @@ class Curve:
     label: str
     colour: str  # a name of PALETTE
     values: ArrayLike  # one a step, NaN where nothing was measured
+    spread: ArrayLike | None = None  # how far above and below a band around it goes
 
 
 def kind_colours(kinds: Iterable[str]) -> dict[str, str]:
@@ -116,6 +117,9 @@ def lines(
                 axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
             elif many:
                 axes.plot(x, y, color=colour, alpha=0.3, linewidth=0.8)
+            if curve.spread is not None:
+                around = condense(at[there], np.nan_to_num(np.asarray(curve.spread, dtype=float)[there]))[1]
+                axes.fill_between(x, y - around, y + around, color=colour, alpha=0.15, linewidth=0)
             marker = "o" if len(y) <= 12 else None
             axes.plot(x, smooth if many else y, color=colour, linewidth=1.7, marker=marker, markersize=3)
         if percent:

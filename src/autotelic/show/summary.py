@@ -11,9 +11,57 @@ from rich.text import Text
 from autotelic.runs.directory import Run
 from autotelic.show import specimens
 from autotelic.show.figures import Curves, in_order
+from autotelic.show.plots import short
+from autotelic.show.train_report import measured_of, newest_video
 
 
 def summary_table(run: Run) -> Table:
+    """What became of a run in figures, and below them what else there is to know and where to look."""
+    return _training(run) if run.meta.get("verb") == "train" else _play(run)
+
+
+def _training(run: Run) -> Table:
+    """Of episodes: as they were learned from, first and last, and as they were measured."""
+    curves, result = Curves.read(run.metrics.path), run.result() or {}
+    measured = measured_of(result)
+    names = {"return": "return_mean", "length": "length_mean", "success": "success_rate"}
+    others = {name: name for name in curves.under("episode") if name not in names and name != "ended"}
+    table = Table(title=Text(run.name), title_justify="left", caption=_after_training(run, result, measured))
+    table.caption_justify = "left"
+    table.add_column("", no_wrap=True)
+    for column in ("first episodes", "last episodes", "measured"):
+        table.add_column(column, justify="right")
+    for name, exam in {**names, **others}.items():
+        pair, last = curves.first_and_last(f"episode/{name}"), measured.get(exam)
+        if pair is not None or last is not None:
+            figures = [_figure(name, value) for value in (*(pair or (None, None)), last)]
+            if name == "return" and "return_std" in measured:
+                figures[2] += f" ± {short(measured['return_std'])}"
+            table.add_row(Text(name.replace("_", " ")), *figures)
+    return table
+
+
+def _figure(name: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return _share(value) if name == "success" else short(value)
+
+
+def _after_training(run: Run, result: Mapping[str, Any], measured: Mapping[str, float]) -> Text:
+    steps, seconds = result.get("steps", 0), result.get("minutes", 0.0)
+    lines = ["episodes: mean of the first → last tenth of what was learned from; measured: without chance"]
+    if measured:
+        lines[0] += f", {measured.get('episodes', 0):.0f} episodes"
+    lines.append(f"{steps:,} steps in {seconds:.1f} minutes, {result.get('steps_per_second', 0):,.0f} a second")
+    if broken := result.get("broken"):
+        lines.append(f"{broken:,} simulations broke and were reset")
+    video = newest_video(run)
+    lines += [f"video: {video}"] if video is not None else []
+    lines += [f"report: {run.report}"] if run.report.exists() else []
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")  # a path in two pieces cannot be copied
+
+
+def _play(run: Run) -> Table:
     """What was measured by kind, first and last; below it the archive's counts, the ledger, where the report is."""
     curves, counts, result = Curves.read(run.metrics.path), specimens.counts(run.archive), run.result() or {}
     said = result.get("heldout")
