@@ -93,6 +93,9 @@ class SimulatedEnvironment(Environment):
         action = np.asarray(action, np.float64)
         self.apply(action)
         broken = self.simulation.step()
+        if broken.any():
+            # Judged as at the model's own start, from numbers like any other: a NaN would go into what a task sums up.
+            self.simulation.reset(np.flatnonzero(broken))
         reward, terminated, terms = self.judge(action)
         obs = self.observe(ALL)
         self.elapsed += 1
