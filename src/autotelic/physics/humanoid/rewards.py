@@ -244,15 +244,14 @@ class Reward:
 
     def __init__(self, preset: Preset, changes: Mapping[str, float], dt: float) -> None:
         check(changes)
-        self.scales = {name: scale for name, scale in {**preset.scales, **changes}.items() if scale}
-        fall = {name: self.scales[name] for name in self.scales if name == "fall"}
-        ordered = {**{name: scale for name, scale in self.scales.items() if name != "fall"}, **fall}  # `fall` is last
-        self._terms = [TERMS[name] for name in ordered]
-        self._names = [*ordered, "bound"]
-        self._factors = np.array(
-            [scale * (dt if preset.a_second and name not in EVENTS else 1.0) for name, scale in ordered.items()]
-        )[:, None]
-        self._summed, self._bound = len(ordered) - len(fall), preset.bound
+        scales = {name: scale for name, scale in {**preset.scales, **changes}.items() if scale}
+        # `fall` is last: the bound is on what comes before it.
+        self.scales = dict(sorted(scales.items(), key=lambda item: item[0] == "fall"))
+        self._bound, self._bounded = preset.bound, len(self.scales) - ("fall" in self.scales)
+        self._terms, self._names = [TERMS[name] for name in self.scales], [*self.scales, "bound"]
+        rate = dt if preset.a_second else 1.0
+        factors = [scale * (1.0 if name in EVENTS else rate) for name, scale in self.scales.items()]
+        self._factors = np.array(factors).reshape(-1, 1)
 
     def __call__(self, now: Snapshot) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """The reward [n], and the terms [n] as they are in it."""
@@ -260,6 +259,6 @@ class Reward:
         for row, function in zip(terms, self._terms, strict=False):
             row[:] = function(now)
         terms[:-1] *= self._factors
-        total = terms[: self._summed].sum(axis=0)
+        total = terms[: self._bounded].sum(axis=0)
         np.subtract(np.clip(total, -self._bound, self._bound), total, out=terms[-1])
         return terms.sum(axis=0), dict(zip(self._names, terms, strict=True))

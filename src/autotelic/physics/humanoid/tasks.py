@@ -20,7 +20,8 @@ from autotelic.physics.simulated import ALL, Judgement, Rows, SimulatedEnvironme
 from autotelic.registry import nearest
 from autotelic.runs import seeds
 
-LOWEST, MOST_UPSIDE = 0.5, -0.5  # metres of the torso and gravity along it (60 degrees), past which nobody recovers
+# Of the torso, past which nobody recovers: its height in metres, and gravity's part along it (at 60 degrees).
+LOWEST, STEEPEST = 0.5, -0.5
 FOOTING = 5.0  # N from which on a foot is on the ground
 STILL = 0.1  # m/s: who is asked for less is asked to stand
 START_ANGLES, START_SPEEDS, START_YAW = 0.05, 0.1, 0.1  # by how much beginnings differ: rad, rad/s and m/s, rad
@@ -257,7 +258,7 @@ class Humanoid(SimulatedEnvironment):
             moved=np.real((place - plane(memory["place"])) * goal.conj()),
             gait=np.where(still, CYCLE, memory["phase"]),
             rays=self._rays(rows, place, heading),
-            fallen=(height < LOWEST) | (gravity[:, 2] > MOST_UPSIDE),
+            fallen=(height < LOWEST) | (gravity[:, 2] > STEEPEST),
             friction=memory["friction"],
             mass=memory["mass"],
             pushed=plane(memory["pushed"]),
@@ -344,6 +345,8 @@ class Humanoid(SimulatedEnvironment):
             "standing": {"height": HEIGHT, "joints": dict(zip(actions["motors"], STANDING.tolist(), strict=True))},
             "command": ["speed (m/s)", "cosine of the angle to the goal", "sine of it, positive to the left"],
             "gait_cycle": CYCLE * self.dt,
+            "footing": FOOTING,  # N of touch above which a foot is in contact
+            "still": STILL,  # m/s of command below which it is to stand, and the gait's clock is 0
             "physics": {"timestep": robot.TIMESTEP, "substeps": robot.SUBSTEPS},
         }
 
