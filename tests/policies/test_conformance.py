@@ -53,9 +53,8 @@ def _check_sampling(policy: Policy, obs: Observations) -> Any:
 
 def _check_evaluation(policy: Policy, obs: Observations, found: Evaluation) -> None:
     shape = (len(obs["policy"]),)
-    for name in ("log_prob", "value", "entropy"):
-        values = getattr(found, name)
-        if values is None and name == "entropy":
+    for name, values in (("log_prob", found.log_prob), ("value", found.value), ("entropy", found.entropy)):
+        if values is None:  # as an entropy may be
             continue
         assert values.shape == shape, f"{name} is [batch]: {tuple(values.shape)}, not {shape}"
         assert torch.isfinite(values).all(), f"{name} is finite"

@@ -58,7 +58,7 @@ class Gaussian(nn.Module):
 
     def forward(self, features: Tensor) -> dict[str, Tensor]:
         spread = self.log_std.exp() if self.std is None else functional.softplus(self.std(features))
-        return {"mean": self.mean(features), "std": spread + self.least}
+        return {"mean": self.mean.forward(features), "std": spread + self.least}
 
     def sample(self, parameters: dict[str, Tensor], generator: torch.Generator) -> Tensor:
         mean = parameters["mean"]

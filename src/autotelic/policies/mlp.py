@@ -79,6 +79,7 @@ class MLPPolicy(Policy):
         shape = (config.activation, config.orthogonal)
         network = MLP(sizes["policy"], config.hidden, *shape)
         self.actor = Actor(self._normaliser("policy"), network, self._head(network.features))
+        self._parts = (self.actor.normaliser, self.actor.network, self.actor.head)
         self.seen = "critic" if "critic" in sizes else "policy"  # by the critic
         wide = config.hidden if config.critic_hidden is None else config.critic_hidden
         values = MLP(sizes[self.seen], wide, *shape)
@@ -99,10 +100,11 @@ class MLPPolicy(Policy):
 
     @torch.no_grad()
     def sample(self, obs: Observations, generator: torch.Generator) -> Decision:
-        actor = self.actor
-        parameters = actor.head(actor.network(actor.normaliser(obs["policy"])))
-        chosen = actor.head.sample(parameters, generator)
-        return Decision(actor.head.action(chosen), {"action": chosen})
+        normaliser, network, head = self._parts
+        # The functions, not the modules' calls: see MLP.
+        parameters = head.forward(network.forward(normaliser.forward(obs["policy"])))
+        chosen = head.sample(parameters, generator)
+        return Decision(head.action(chosen), {"action": chosen})
 
     @torch.no_grad()
     def act(self, obs: Observations) -> Tensor:

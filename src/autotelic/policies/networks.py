@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,13 +45,17 @@ class MLP(nn.Module):
         super().__init__()
         sizes = [inputs, *hidden]
         self.activation = ACTIVATIONS[activation]
-        self.layers = nn.ModuleList(Layer(*pair, orthogonal=orthogonal) for pair in pairwise(sizes))
+        layers = [Layer(*pair, orthogonal=orthogonal) for pair in pairwise(sizes)]
+        self.layers = nn.ModuleList(layers)
+        # The same weights again, at hand: to call a module and to look for its weights takes as long as the product of
+        # the few rows of a control step.
+        self._weights = [(layer.bias, layer.weight) for layer in layers]
         self.features = sizes[-1]
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            # Not layer(x): a module's call costs as much as the product of a few rows.
-            x = self.activation(torch.addmm(cast(Tensor, layer.bias), x, cast(Tensor, layer.weight)))
+        activation = self.activation
+        for bias, weight in self._weights:
+            x = activation(torch.addmm(bias, x, weight))
         return x
 
 
