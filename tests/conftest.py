@@ -20,6 +20,7 @@ import pytest
 
 LOADED = [f"autotelic.cli.{verb}" for verb in ("play", "resume", "eval", "verify", "compare", "export", "runs")]
 LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.minds.learner", "hydra", "numpy"]
+LOADED += ["autotelic.cli.train", "autotelic.training.ppo", "autotelic.policies.mlp", "autotelic.physics.gym.native"]
 SERVER = """
 import importlib, json, os, sys
 from autotelic.cli.main import main

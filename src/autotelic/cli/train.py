@@ -19,7 +19,7 @@ from autotelic.runs.directory import Run
 PRESETS = Path(__file__).parent / "presets"
 
 GROUPS = {
-    "env": Group("environments", "humanoid-walk", generic=("gymnasium", "id"), pattern=r".*-v\d+|.*:.*"),
+    "env": Group("environments", "humanoid-walk", generic=("gymnasium", "id"), pattern=r"[A-Z].*|.*-v\d+|.*:.*"),
     "policy": Group("policies", "mlp"),
     "learner": Group("learners", "ppo"),
 }

@@ -56,6 +56,7 @@ class Training:
         last_step: int | None = None,
         exam: Exam | None = None,
     ) -> None:
+        learner.config.minibatch(environment.count)  # a batch that does not divide is said at once
         self.directory, self.environment, self.policy, self.learner = run, environment, policy, learner
         self.seed, self.checkpoint, self.last_step = seed, checkpoint or CheckpointConfig(), last_step
         self.exam = exam

@@ -1,0 +1,228 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+SMALL = (
+    "env=InvertedPendulum-v5",
+    "env.count=8",
+    "policy.hidden=[16]",
+    "learner.steps=16",
+    "evaluate_episodes=4",
+    "video=false",
+)
+
+
+def train(autotelic, *arguments, **env):
+    return autotelic("train", *SMALL, *arguments, **env)
+
+
+def metrics(path: Path) -> list[dict]:
+    """The figures of a run without its timings."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    timings = ("time/", "steps_per_second")
+    return [{name: value for name, value in line.items() if not name.startswith(timings)} for line in lines]
+
+
+def checkpoint(path: Path) -> dict[str, bytes]:
+    """The newest one, file by file, without its timings."""
+    step = path / "checkpoints" / (path / "checkpoints" / "latest").read_text().strip()
+    state = json.loads((step / "state.json").read_text())
+    del state["timings"]
+    files = {file.name: file.read_bytes() for file in step.glob("*.safetensors")}
+    return files | {"state.json": json.dumps(state).encode()}
+
+
+def test_a_run_writes_its_directory_and_says_where(autotelic):
+    done = train(autotelic, "steps=512", "run=one", "seed=3")
+    assert done.code == 0, done.err
+    assert "runs/one" in done.err
+    run = autotelic.cwd / "runs" / "one"
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert (config["env"]["name"], config["env"]["id"]) == ("gymnasium", "InvertedPendulum-v5")
+    result = json.loads((run / "result.json").read_text())
+    assert (result["verb"], result["env"], result["seed"]) == ("train", "InvertedPendulum-v5", 3)
+    assert (result["steps"], result["finished"]) == (512, True)
+    assert result["steps_per_second"] > 0
+    assert result["eval"]["episodes"] == 4
+    assert result["eval"]["length_mean"] >= 1
+    assert [line["step"] for line in metrics(run)] == [128, 256, 384, 512]
+
+
+def test_the_same_seed_gives_the_same_run(autotelic):
+    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+        assert train(autotelic, "steps=384", f"run={name}", f"seed={seed}").code == 0
+    runs = autotelic.cwd / "runs"
+    assert metrics(runs / "one") == metrics(runs / "two") != metrics(runs / "other")
+    assert checkpoint(runs / "one") == checkpoint(runs / "two")
+
+
+def test_a_resumed_run_is_the_uninterrupted_one(autotelic):
+    assert train(autotelic, "steps=1024", "run=whole").code == 0
+    assert train(autotelic, "steps=512", "run=parts").code == 0
+    assert autotelic("resume", "runs/parts", "steps=1024").code == 0
+    runs = autotelic.cwd / "runs"
+    assert metrics(runs / "parts") == metrics(runs / "whole")
+    assert checkpoint(runs / "parts") == checkpoint(runs / "whole")
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(autotelic):
+    arguments = ("steps=4096", "checkpoint.every=2", "evaluate=false")
+    assert train(autotelic, "run=whole", *arguments).code == 0
+    process = autotelic.start("train", *SMALL, "run=killed", *arguments)
+    killed = autotelic.cwd / "runs" / "killed"
+    autotelic.until(lambda: (killed / "checkpoints" / "latest").exists(), process)
+    process.kill()
+    process.wait()
+    assert autotelic("resume", "runs/killed").code == 0
+    whole = autotelic.cwd / "runs" / "whole"
+    assert metrics(killed) == metrics(whole)
+    assert checkpoint(killed) == checkpoint(whole)
+
+
+def test_a_run_ends_when_its_target_is_reached(autotelic):
+    done = train(autotelic, "steps=100000", "run=one", "evaluate_every=1", "target=1")
+    assert done.code == 0, done.err
+    result = json.loads((autotelic.cwd / "runs" / "one" / "result.json").read_text())
+    assert (result["steps"], result["finished"]) == (128, True)
+    assert result["eval"]["return_mean"] >= 1
+
+
+def test_the_best_checkpoint_is_kept_beside_the_newest(autotelic):
+    arguments = ("steps=1280", "evaluate_every=2", "checkpoint.keep=1", "run=one")
+    assert train(autotelic, *arguments).code == 0
+    run = autotelic.cwd / "runs" / "one"
+    measured = {line["step"]: line["eval/return_mean"] for line in metrics(run) if "eval/return_mean" in line}
+    best = int((run / "checkpoints" / "best").read_text().strip().removeprefix("step_"))
+    assert measured[best] == max(measured.values())
+    kept = {path.name for path in (run / "checkpoints").glob("step_*")}
+    assert kept == {f"step_{best:06d}", "step_001280"}
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("env=HalfCheeta-v5", "did you mean HalfCheetah-v5"),
+        ("env=humanoid-wlak", "did you mean humanoid-walk"),
+        ("env=HalfCheetah", "HalfCheetah-v5"),
+        ("learner.minibatches=7", "learner.minibatches=7 does not divide the 128 steps"),
+        ("target=5", "evaluate_every=N"),
+        ("learner.clp=0.1", "did you mean learner.clip?"),
+        ("env.count=0", "env.count=0: must be at least 1"),
+        ("policy.activation=tanj", "did you mean tanh"),
+    ],
+)
+def test_a_mistake_is_one_line(autotelic, override, words):
+    overrides = [part for part in SMALL if not override.startswith("env=") or not part.startswith("env")]
+    assert words in autotelic("train", *overrides, override, "run=one").complaint()
+    assert not (autotelic.cwd / "runs" / "one").exists()
+
+
+def test_an_unwritable_root_is_one_line(autotelic):
+    (autotelic.cwd / "file").write_text("")
+    assert "file" in train(autotelic, "steps=128", "root=file/runs").complaint()
+
+
+def test_eval_measures_the_policy_of_a_run(autotelic):
+    assert train(autotelic, "steps=256", "run=one").code == 0
+    done = autotelic("eval", "runs/one", "episodes=3", "--json")
+    assert done.code == 0, done.err
+    report = json.loads(done.out)
+    assert (report["step"], report["eval"]["episodes"]) == (256, 3)
+
+
+def test_eval_with_the_runs_own_episodes_says_what_the_run_said(autotelic):
+    assert train(autotelic, "steps=256", "run=one").code == 0
+    report = json.loads(autotelic("eval", "runs/one", "--json").out)
+    assert report["eval"] == json.loads((autotelic.cwd / "runs" / "one" / "result.json").read_text())["eval"]
+
+
+def test_a_sweep_trains_one_run_for_each_value(autotelic):
+    done = train(autotelic, "-m", "seed=1,2", "steps=128", "run=both")
+    assert done.code == 0, done.err
+    assert "both-000" in done.out
+    assert "return" in done.out
+    assert (autotelic.cwd / "runs" / "both-001" / "result.json").is_file()
+
+
+def test_runs_of_training_are_compared_and_listed(autotelic):
+    assert train(autotelic, "-m", "learner.clip=0.1,0.3", "steps=128", "run=both").code == 0
+    done = autotelic("compare", "runs/both-000", "runs/both-001")
+    assert done.code == 0, done.err
+    assert "return_mean" in done.out
+    assert "both-001" in autotelic("runs").out
+
+
+def test_a_fork_begins_where_its_source_was(autotelic):
+    assert train(autotelic, "steps=512", "checkpoint.every=1", "checkpoint.keep=0", "run=one").code == 0
+    done = autotelic("resume", "runs/one", "step=256", "run=two", "learner.clip=0.05", "steps=384")
+    assert done.code == 0, done.err
+    runs = autotelic.cwd / "runs"
+    assert metrics(runs / "two")[:2] == metrics(runs / "one")[:2]
+    assert metrics(runs / "two")[2] != metrics(runs / "one")[2]
+
+
+def test_a_checkpoint_of_another_environment_is_refused(autotelic):
+    assert train(autotelic, "steps=128", "run=one").code == 0
+    run = autotelic.cwd / "runs" / "one"
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["env"]["id"] = "HalfCheetah-v5"
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    complaint = autotelic("eval", "runs/one").complaint()
+    assert "InvertedPendulum-v5" in complaint
+    assert "HalfCheetah-v5" in complaint
+
+
+OWN = """
+import gymnasium, numpy as np
+from gymnasium import spaces
+
+class Odd(gymnasium.Env):
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(3)
+
+    def __init__(self, breaks="no"):
+        self.breaks, self.steps = breaks, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 40 and self.breaks == "raises":
+            raise ValueError("the gripper is stuck")
+        if self.steps == 40 and self.breaks == "dies":
+            import os
+            os._exit(3)
+        reward = float("nan") if self.steps == 40 and self.breaks == "blank" else 1.0
+        return np.zeros(2, np.float32), reward, False, self.steps % 20 == 0, {}
+
+gymnasium.register("Odd-v0", Odd)
+"""
+
+
+@pytest.mark.parametrize(("breaks", "words"), [("raises", "the gripper is stuck"), ("dies", "3"), ("blank", "reward")])
+def test_an_environment_that_breaks_is_one_line_and_the_run_is_whole(autotelic, breaks, words):
+    package = Path(autotelic.env["PYTHONPATH"])
+    (package / "odd_package.py").write_text(OWN)
+    done = autotelic(
+        *("train", "env=odd_package:Odd-v0", "env.count=4", f"+env.options.breaks={breaks}", "policy.hidden=[8]"),
+        *("learner.steps=16", "checkpoint.every=1", "steps=4096", "run=one", "video=false"),
+    )
+    complaint = done.complaint() if len(done.err.splitlines()) == 1 else done.err.splitlines()[-1]
+    assert done.code == 2
+    assert words in complaint
+    assert "autotelic resume runs/one" in complaint
+
+
+def test_training_stops_between_iterations_when_asked(autotelic, stop_signal):
+    process = autotelic.start("train", *SMALL, "run=one", "steps=100000000", "checkpoint.every=5")
+    file = autotelic.cwd / "runs" / "one" / "metrics.jsonl"
+    autotelic.until(lambda: file.exists() and file.read_bytes().count(b"\n") > 5, process)
+    process.send_signal(stop_signal)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + stop_signal
+    assert "autotelic resume runs/one" in err
+    result = json.loads((autotelic.cwd / "runs" / "one" / "result.json").read_text())
+    assert result["finished"] is False
