@@ -20,6 +20,7 @@ from autotelic.policies.base import Policy
 from autotelic.runs import seeds
 from autotelic.runs.directory import Run
 from autotelic.runs.progress import Display
+from autotelic.runs.workers import graceful_stop
 from autotelic.training.loop import Exam, Training, load_policy
 
 if TYPE_CHECKING:
@@ -52,6 +53,24 @@ def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
     if not begun:
         carry.refuse_lost_checkpoints(directory)
         directory.metrics.rewind(-1)
+    with build_training(directory, config) as training:
+        if begun:
+            step, state = directory.checkpoints.load()
+            with carry.damage_named(directory.checkpoints.path(step)):
+                training.restore(step, state)
+        yield training
+
+
+def follow(directory: Run, config: TrainConfig) -> int:
+    """What a process that is not the first does: iterations as it is told, nothing with files or signals."""
+    with build_training(directory, config) as training, graceful_stop():
+        training.follow()
+    return 0
+
+
+@contextlib.contextmanager
+def build_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
+    """At the beginning."""
     with build_environment(config.env) as environment, contextlib.ExitStack() as stack:
         policy = build_policy(config, environment)
         learner = registry.get("learners", config.learner.name)(
@@ -75,10 +94,6 @@ def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
             ),
         )
         stack.callback(training.close)
-        if begun:
-            step, state = directory.checkpoints.load()
-            with carry.damage_named(directory.checkpoints.path(step)):
-                training.restore(step, state)
         yield training
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from autotelic.errors import UserError
+from autotelic.learning import parallel
 from autotelic.physics.base import Environment, Step
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
@@ -75,20 +76,39 @@ class Training:
         """One iteration; returns its figures."""
         began = time.perf_counter()
         self._times = {}
+        parallel.tell("step")
+        figures = self._iterate()
+        figures |= self._measure_if_due()
+        self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
+        return self._record(figures)
+
+    def _iterate(self) -> Metrics:
         with self._timed("rollout"):
             figures = self._collect()
         with self._timed("learn"):
             figures |= self._learn()
         self.iteration += 1
-        self.step += self.rollout.length * self.environment.count
-        figures |= self._measure_if_due()
-        self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
-        return self._record(figures)
+        self.step += self.steps_an_iteration
+        return figures
+
+    @property
+    def steps_an_iteration(self) -> int:
+        return self.rollout.length * self.environment.count * parallel.processes()
+
+    def follow(self) -> None:
+        """What a process that is not the first does: the same iterations, with environments of its own."""
+        while (told := parallel.told()) != "end":
+            if told == "step":
+                self._iterate()
+            elif told == "save":
+                parallel.gathered(self._own_state())
+            else:
+                self._restore(*told)
 
     def _collect(self) -> Metrics:
         if self._obs is None:
             self._obs = self._begin()
-        generator = torch.Generator().manual_seed(seeds.derive(self.seed, "sample", self.iteration))
+        generator = torch.Generator().manual_seed(self._seed("sample", self.iteration))
         obs, environment, rollout = self._obs, self.environment, self.rollout
         for t in range(rollout.length):
             decision = self.policy.sample(obs, generator)
@@ -101,10 +121,14 @@ class Training:
         return self.episodes.figures() | {"broken": float(environment.broken)}
 
     def _begin(self) -> dict[str, torch.Tensor]:
-        obs = as_tensors(self.environment.reset(seeds.derive(self.seed, "environment")))
-        if self.environment.stagger(seeds.generator(self.seed, "stagger")):
+        obs = as_tensors(self.environment.reset(self._seed("environment")))
+        if self.environment.stagger(np.random.default_rng(self._seed("stagger"))):
             self.episodes.staggered()
         return obs
+
+    def _seed(self, *purpose: str | int) -> int:
+        """Of what each process has for itself."""
+        return seeds.derive(self.seed, *purpose, parallel.rank())
 
     def _learn(self) -> Metrics:
         self.measured = None
@@ -150,7 +174,7 @@ class Training:
 
     def _record(self, figures: Metrics) -> Metrics:
         spent = self._times["rollout"] + self._times["learn"]
-        figures["steps_per_second"] = self.rollout.length * self.environment.count / spent
+        figures["steps_per_second"] = self.steps_an_iteration / spent
         figures["iteration"] = float(self.iteration)
         figures |= {f"time/{name}": value for name, value in self._times.items()}
         self.directory.metrics.write(self.step, figures)
@@ -166,11 +190,10 @@ class Training:
             score = self.score(self.measured)
             best = self.best is None or score > self.best
             self.best = score if best else self.best
+        parallel.tell("save")
         state: dict[str, Any] = {
             "policy": dict(self.policy.state_dict()),
-            "learner": self.learner.state(),
-            "environment": self.environment.state(),
-            "episodes": self.episodes.state(),
+            "processes": parallel.gathered(self._own_state()),
             "iteration": self.iteration,
             "best": self.best,
             "measured": self.measured,
@@ -179,6 +202,14 @@ class Training:
         }
         self.directory.checkpoints.save(self.step, state, best=best)
 
+    def _own_state(self) -> dict[str, Any]:
+        """What each process has for itself; of the learner, the returns under way."""
+        return {
+            "learner": self.learner.state(),
+            "environment": self.environment.state(),
+            "episodes": self.episodes.state(),
+        }
+
     @property
     def task(self) -> dict[str, Any]:
         """What a checkpoint's weights are for."""
@@ -186,13 +217,21 @@ class Training:
 
     def restore(self, step: int, state: Mapping[str, Any]) -> None:
         """Goes on from a checkpoint: metrics forget what is newer, once the state has been taken over."""
-        load_policy(self.policy, state, self.task)
-        self.step, self.iteration, self.best = step, state["iteration"], state["best"]
-        self.seconds, self.measured = state["timings"]["seconds"], state["measured"]
-        self.learner.load_state(state["learner"])
-        self._obs = as_tensors(self.environment.load_state(state["environment"]))
-        self.episodes.load_state(state["episodes"])
+        if (made := len(state["processes"])) != parallel.processes():
+            raise UserError(f"the checkpoint is of {made} processes, not of {parallel.processes()}: start as many")
+        parallel.tell((step, dict(state)))
+        self._restore(step, state)
+        self.best, self.measured = state["best"], state["measured"]
+        self.seconds = state["timings"]["seconds"]
         self.directory.metrics.rewind(step)
+
+    def _restore(self, step: int, state: Mapping[str, Any]) -> None:
+        load_policy(self.policy, state, self.task)
+        self.step, self.iteration = step, state["iteration"]
+        own = state["processes"][parallel.rank()]
+        self.learner.load_state(own["learner"])
+        self._obs = as_tensors(self.environment.load_state(own["environment"]))
+        self.episodes.load_state(own["episodes"])
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The run's headline figures, as result.json has them."""
@@ -209,6 +248,8 @@ class Training:
         }
 
     def close(self) -> None:
+        if parallel.rank() == 0:
+            parallel.tell("end")
         if self._exam is not None:
             self._exam.close()
             self._exam = None

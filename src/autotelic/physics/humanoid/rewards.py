@@ -147,6 +147,12 @@ def slip(now: Snapshot) -> np.ndarray:
 
 
 @event
+def touchdowns(now: Snapshot) -> np.ndarray:
+    """Feet that come down: a step has one, a foot that trembles on the ground many."""
+    return now.touchdown.sum(axis=1, dtype=float)
+
+
+@event
 def air_time(now: Snapshot) -> np.ndarray:
     """At touchdown: how much longer than a quarter of a second the foot was up. For policies that see no clock."""
     return ((np.minimum(now.air, 0.5) - 0.25) * now.touchdown).sum(axis=1) * ~now.still
@@ -203,8 +209,8 @@ PRESETS: dict[str, Preset] = {
             "speed": 1.5,
             "progress": 1.0,
             "heading": 0.5,
-            "gait": 1.5,
-            "lift": 0.5,
+            "gait": 3.0,
+            "lift": 1.0,
             "upright": -2.0,
             "height": -20.0,
             "vertical": -1.0,
@@ -213,6 +219,7 @@ PRESETS: dict[str, Preset] = {
             "posture": -0.5,
             "joint_limits": -2.0,
             "slip": -0.5,
+            "touchdowns": -0.1,
             "action_rate": -0.05,
             "torque": -0.05,
             "energy": -0.5,
