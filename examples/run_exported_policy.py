@@ -142,7 +142,7 @@ def main() -> None:
     robot.speed, robot.direction = options.speed, options.direction
     while robot.steps * robot.contract["dt"] < options.seconds and not robot.fallen():
         (action,) = session.run(["action"], {"observation": robot.observe()[None]})
-        robot.act(action[0])
+        robot.act(np.asarray(action)[0])
     seconds = robot.steps * robot.contract["dt"]
     distance = float(robot.data.qpos[:2] @ [np.cos(robot.direction), np.sin(robot.direction)])
     how = f"fell after {seconds:.1f} s" if robot.fallen() else f"still up after {seconds:.1f} s"

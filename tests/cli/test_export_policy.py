@@ -98,7 +98,8 @@ def example() -> ModuleType:
 @pytest.mark.parametrize("actions", ["position", "velocity", "torque"])
 def test_a_robot_run_by_the_contract_alone_sees_what_the_environment_shows(obs: str, actions: str, tmp_path):
     config = HumanoidWalkConfig(count=1, obs=obs, actions=actions, randomise="off")
-    with HumanoidWalk(config) as environment:
+    environment = HumanoidWalk(config)
+    with environment:
         (tmp_path / "policy.json").write_text(json.dumps(environment.contract() | {"model": "model.xml"}))
         (tmp_path / "model.xml").write_text(environment.model_xml())
         robot = example().Robot(tmp_path)

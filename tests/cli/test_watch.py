@@ -79,7 +79,7 @@ def test_nothing_else_of_the_run_changes(trained):
     ("argument", "words"),
     [
         ("step=65", "no checkpoint of step 65; there are: 64, 128"),
-        ("step=best", "step=best: runs/one was never measured"),
+        ("step=best", "step=best: no checkpoint of runs/one was measured"),
         ("step=last", "step=last: a whole number"),
         ("seconds=0", "seconds=0: a number above 0 is wanted"),
         ("seconds=long", "seconds=long: a number above 0 is wanted"),

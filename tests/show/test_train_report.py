@@ -146,8 +146,9 @@ def test_what_episodes_earned_and_what_the_learner_said_is_drawn(make):
     assert "Ended" not in shown
 
 
-def test_terms_of_the_reward_are_lines_of_one_chart_the_greatest_first(make):
-    assert charts(make())["Terms of the reward"].endswith("velocity 0.6 → 1.5 fall -0.25 → -0.25")
+def test_terms_of_the_reward_that_count_are_lines_of_one_chart_the_greatest_first(make):
+    shown = charts(make(more={"reward/unused": 0.0}))
+    assert shown["Terms of the reward"].endswith("velocity 0.6 → 1.5 fall -0.25 → -0.25")
 
 
 def test_many_terms_of_the_reward_are_parted_by_size_each_with_a_colour_of_its_own(make):

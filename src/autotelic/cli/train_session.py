@@ -103,7 +103,10 @@ def chosen_step(directory: Run, given: str | None) -> int | None:
         return None if given is None else whole("step", given)
     best = directory.checkpoints.pointer("best")
     if best is None:
-        raise UserError(f"step=best: {directory.path} was never measured; leave step= out for its newest checkpoint")
+        raise UserError(
+            f"step=best: no checkpoint of {directory.path} was measured while it was trained (evaluate_every=N); "
+            "leave step= out for the newest"
+        )
     return best
 
 

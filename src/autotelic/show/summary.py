@@ -11,8 +11,7 @@ from rich.text import Text
 from autotelic.runs.directory import Run
 from autotelic.show import specimens
 from autotelic.show.figures import Curves, in_order
-from autotelic.show.plots import short
-from autotelic.show.train_report import measured_of, newest_video
+from autotelic.show.train_report import figure, measured_of, newest_video
 
 
 def summary_table(run: Run) -> Table:
@@ -34,17 +33,11 @@ def _training(run: Run) -> Table:
     for name, exam in {**names, **others}.items():
         pair, last = curves.first_and_last(f"episode/{name}"), measured.get(exam)
         if pair is not None or last is not None:
-            figures = [_figure(name, value) for value in (*(pair or (None, None)), last)]
+            figures = [figure(name, value) for value in (*(pair or (None, None)), last)]
             if name == "return" and "return_std" in measured:
-                figures[2] += f" ± {short(measured['return_std'])}"
+                figures[2] += f" ± {figure('return', measured['return_std'])}"
             table.add_row(Text(name.replace("_", " ")), *figures)
     return table
-
-
-def _figure(name: str, value: float | None) -> str:
-    if value is None:
-        return "-"
-    return _share(value) if name == "success" else short(value)
 
 
 def _after_training(run: Run, result: Mapping[str, Any], measured: Mapping[str, float]) -> Text:

@@ -79,6 +79,15 @@ def measured_of(result: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
+def figure(name: str, value: float | None) -> str:
+    """A figure of episodes as people read it: 0.25, 12.5, 5,819; shares in percent."""
+    if value is None or not np.isfinite(value):
+        return "-"
+    if name in ("success", "success_rate"):
+        return percent(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else plots.short(value)
+
+
 def newest_video(run: Run) -> Path | None:
     """The film of the latest step that has one."""
     found = {int(match[1]): path for path in run.path.glob("videos/*.mp4") if (match := _STEP.fullmatch(path.name))}
@@ -96,9 +105,9 @@ def _headline(page: Page) -> str:
     last = {name: pair[1] for name in _EPISODE if (pair := curves.first_and_last(f"episode/{name}"))}
     of = "while it learned" if "return_mean" not in measured else f"mean of {measured.get('episodes', 0):.0f} episodes"
     best = {**last, **{_MEASURED[name]: value for name, value in measured.items() if name in _MEASURED}}
-    spread = f" ± {plots.short(measured['return_std'])}" if "return_std" in measured else ""
+    spread = f" ± {figure('return', measured['return_std'])}" if "return_std" in measured else ""
     chosen = [
-        (f"{plots.short(best['return'])}{spread}", f"return, {of}", "") if "return" in best else None,
+        (f"{figure('return', best['return'])}{spread}", f"return, {of}", "") if "return" in best else None,
         (percent(best["success"]), f"success, {of}", "") if "success" in best else None,
         (f"{best['length']:,.0f}", f"steps an episode, {of}", "") if "length" in best else None,
         (f"{steps:,}", "steps", ""),
@@ -157,14 +166,12 @@ def _table(steps: Floats, curves: Mapping[str, Floats]) -> str:
     """All figures of all measurements, the newest first."""
     there = np.flatnonzero(np.any([np.isfinite(row) for row in curves.values()], axis=0))[::-1]
     names = ranked(curves, [*_MEASURED, "return_std", "episodes"], _MAX_CHARTS)
-    rows = [(f"{steps[at]:,.0f}", *(_cell(name, curves[name][at]) for name in names)) for at in there[:_MAX_ROWS]]
+    rows = [
+        (f"{steps[at]:,.0f}", *(figure(name, float(curves[name][at])) for name in names)) for at in there[:_MAX_ROWS]
+    ]
     left = f'<p class="soft">and {len(there) - _MAX_ROWS:,} earlier ones</p>' if len(there) > _MAX_ROWS else ""
     titles = [name.replace("_", " ") for name in names]
     return f'<div class="card"><h3>All measurements</h3>{table(("step", *titles), rows)}{left}</div>'
-
-
-def _cell(name: str, value: float) -> str:
-    return percent(number(value)) if name == "success_rate" else plots.short(value)
 
 
 def _episodes(page: Page) -> str:
@@ -183,7 +190,7 @@ def _reward(page: Page) -> str:
     """A line a term, the greatest first; small ones in a chart of their own, where they can be seen."""
     found = page.curves.under("reward")
     sizes = {name: float(np.nanmean(np.abs(row))) if np.isfinite(row).any() else 0.0 for name, row in found.items()}
-    ordered = sorted(found, key=lambda name: (-sizes[name], name))
+    ordered = sorted((name for name in found if sizes[name]), key=lambda name: (-sizes[name], name))
     cards = []
     for at in range(0, len(ordered), _MAX_LINES):
         names = ordered[at : at + _MAX_LINES]
