@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from autotelic.cli import carry
 from autotelic.cli.arguments import whole
@@ -32,6 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
     given = dict(override.partition("=")[::2] for override in arguments.overrides)
     fork_to, fork_at = given.get("run"), given.get("step")
     changes = [text for text in arguments.overrides if text.partition("=")[0] not in ("run", "step")]
+    if int(os.environ.get("RANK", "0")):  # of torchrun's processes the first has the run; the others follow it
+        with Run.open(arguments.run, readonly=True) as directory:
+            return carry.verb_of(directory).carry_on(directory, _changed(directory, changes))
     if fork_to is None:
         if fork_at is not None:
             raise UserError(f"step={fork_at} forks a run: name the new one with run=NEW")

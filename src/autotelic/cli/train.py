@@ -12,6 +12,7 @@ from autotelic.cli import carry, sweep, train_session
 from autotelic.cli.arguments import add_overrides
 from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
+from autotelic.learning import parallel
 from autotelic.runs import config as configuration
 from autotelic.runs.config import Group
 from autotelic.runs.directory import Run
@@ -69,13 +70,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.multirun:
         return sweep.run("train", arguments, compose)
     config = compose(arguments.overrides, arguments.config)
-    plain = configuration.plain(config)
-    subject = config.env.id if hasattr(config.env, "id") else config.env.name
-    with (
-        Run.create(config.root, config.run, plain, verb="train", subject=subject, seed=config.seed) as directory,
-        carry.discarded_on_failure(directory),
-    ):
-        return carry_on(directory, config)
+    with parallel.joined():
+        if parallel.rank():
+            return train_session.follow(config)
+        plain = configuration.plain(config)
+        subject = config.env.id if hasattr(config.env, "id") else config.env.name
+        with (
+            Run.create(config.root, config.run, plain, verb="train", subject=subject, seed=config.seed) as directory,
+            carry.discarded_on_failure(directory),
+        ):
+            return train_session.train(directory, config)
 
 
 def compose(overrides: list[str], file: str | None) -> TrainConfig:
@@ -89,7 +93,9 @@ def restore(directory: Run, changes: Sequence[str] = ()) -> TrainConfig:
     return configuration.restore(TrainConfig, GROUPS, data, where, changes)
 
 
-carry_on = train_session.train
+def carry_on(directory: Run, config: TrainConfig) -> int:
+    with parallel.joined():
+        return train_session.follow(config) if parallel.rank() else train_session.train(directory, config)
 
 
 def require_whole(directory: Run) -> None:

@@ -19,7 +19,7 @@ from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
 from autotelic.runs.directory import Run
-from autotelic.runs.progress import Display
+from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import graceful_stop
 from autotelic.training.loop import Exam, Training, load_policy
 
@@ -61,15 +61,15 @@ def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
         yield training
 
 
-def follow(directory: Run, config: TrainConfig) -> int:
+def follow(config: TrainConfig) -> int:
     """What a process that is not the first does: iterations as it is told, nothing with files or signals."""
-    with build_training(directory, config) as training, graceful_stop():
+    with build_training(None, config) as training, graceful_stop():
         training.follow()
     return 0
 
 
 @contextlib.contextmanager
-def build_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
+def build_training(directory: Run | None, config: TrainConfig) -> Iterator[Training]:
     """At the beginning."""
     with build_environment(config.env) as environment, contextlib.ExitStack() as stack:
         policy = build_policy(config, environment)
@@ -133,9 +133,10 @@ def train(directory: Run, config: TrainConfig) -> int:
                 return
             with Display("evaluation", config.evaluate_episodes, unit="episodes", console=console) as display:
                 training.measure(display.update)
+            training.save_checkpoint()  # with what was measured: it may be the best
 
         exact = training.environment.exact
-        return carry.to_bound(
+        code = carry.to_bound(
             training,
             directory,
             config,
@@ -145,6 +146,24 @@ def train(directory: Run, config: TrainConfig) -> int:
             note="" if exact else f"{training.environment.name} cannot be restored exactly",
             last=measure,
         )
+    _show(directory, config, finished=not code)
+    return code
+
+
+def _show(directory: Run, config: TrainConfig, finished: bool) -> None:
+    """The film, the report, the table."""
+    from autotelic.cli.watch import film_run
+    from autotelic.show.report import write_report
+    from autotelic.show.summary import summary_table
+
+    if config.video and finished:
+        try:
+            film_run(directory, config)
+        except UserError as error:  # a machine without graphics still has a trained policy
+            stderr_console().print(f"note: no video: {error}", markup=False)
+    write_report(directory.path)
+    if finished:
+        Console(highlight=False).print(summary_table(directory))
 
 
 def _shown(figures: Mapping[str, float]) -> dict[str, float]:

@@ -28,6 +28,8 @@ class Judgement(NamedTuple):
 class SimulatedEnvironment(Environment):
     """Subclasses set `sizes`, `action_space`, `name` and what they keep from step to step in `memory`."""
 
+    limit: int
+
     def __init__(
         self,
         config: EnvironmentConfig,
@@ -85,7 +87,6 @@ class SimulatedEnvironment(Environment):
         return self._obs
 
     def stagger(self, rng: np.random.Generator) -> bool:
-        assert self.limit is not None
         self.elapsed[:] = rng.integers(0, self.limit, self.count)
         return True
 

@@ -47,7 +47,7 @@ class Training:
 
     def __init__(
         self,
-        run: Run,
+        run: Run | None,
         environment: Environment,
         policy: Policy,
         learner: PPO,
@@ -57,8 +57,9 @@ class Training:
         last_step: int | None = None,
         exam: Exam | None = None,
     ) -> None:
+        """`run`: None in a process that follows the first."""
         learner.config.minibatch(environment.count)  # a batch that does not divide is said at once
-        self.directory, self.environment, self.policy, self.learner = run, environment, policy, learner
+        self._run, self.environment, self.policy, self.learner = run, environment, policy, learner
         self.seed, self.checkpoint, self.last_step = seed, checkpoint or CheckpointConfig(), last_step
         self.exam = exam
         self._exam: Environment | None = None
@@ -71,6 +72,11 @@ class Training:
         self.episodes = Episodes(environment.count)
         self._obs: dict[str, torch.Tensor] | None = None
         self._times: dict[str, float] = {}
+
+    @property
+    def directory(self) -> Run:
+        assert self._run is not None, "only the first process reads and writes"
+        return self._run
 
     def run_step(self) -> Metrics:
         """One iteration; returns its figures."""

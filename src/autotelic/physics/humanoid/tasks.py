@@ -70,7 +70,6 @@ class Humanoid(SimulatedEnvironment):
     Config: ClassVar[type[HumanoidConfig]] = HumanoidConfig
     camera = "track"
     config: HumanoidConfig
-    limit: int
     own_scales: ClassVar[Mapping[str, float]] = {}  # of reward terms, where a task needs others than `walk` has
 
     def __init__(
