@@ -36,7 +36,16 @@ SMALL = {
 }
 SMALL_CODE = {"world.heldout": "false", "world.sandbox.servers": "2"}
 SMALL_TINY = {"width": "16", "heads": "2", "layers": "1", "max_tokens": "24", "base_steps": "3"}
-BOUNDS = {"play": 2, "resume": 3}
+SMALL_TRAIN = {
+    "env.count": "4",
+    "policy.hidden": "[8]",
+    "learner.steps": "4",
+    "evaluate_episodes": "2",
+    "checkpoint.every": "1",
+    "checkpoint.keep": "0",
+    "video": "false",
+}
+BOUNDS = {"play": 2, "train": 32, "resume": 3}
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,14 @@ def smaller(words: list[str]) -> list[str]:
         rest += [f"{key}={value}" for key, value in small.items() if key not in keys]
         if "steps" not in keys and "--config" not in keys:
             rest.append("steps=2")
-    elif verb == "eval" and "episodes" not in keys:
-        rest.append("episodes=6")
+    elif verb == "train":
+        rest += [f"{key}={value}" for key, value in SMALL_TRAIN.items() if key not in keys]
+        if "steps" not in keys:
+            rest.append(f"steps={BOUNDS[verb]}")
+    elif verb == "eval":
+        rest = [word for word in rest if not word.startswith("episodes=")] + ["episodes=6"]
+    elif verb == "watch":
+        rest += ["seconds=0.2", "width=64", "height=48"]
     return [verb, *rest]
 
 
