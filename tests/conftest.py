@@ -18,9 +18,13 @@ from pathlib import Path
 
 import pytest
 
+# As many tests as cores run side by side: more threads in each would wait for each other, spinning.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 LOADED = [f"autotelic.cli.{verb}" for verb in ("play", "resume", "eval", "verify", "compare", "export", "runs")]
 LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.minds.learner", "hydra", "numpy"]
 LOADED += ["autotelic.cli.train", "autotelic.training.ppo", "autotelic.policies.mlp", "autotelic.physics.gym.native"]
+LOADED += ["autotelic.show.video", "torch._dynamo"]  # the last: every optimizer of torch loads it
 SERVER = """
 import importlib, json, os, sys
 from autotelic.cli.main import main
