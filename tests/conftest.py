@@ -26,11 +26,13 @@ LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.mi
 LOADED += ["autotelic.cli.train", "autotelic.training.ppo", "autotelic.policies.mlp", "autotelic.physics.gym.native"]
 LOADED += ["autotelic.show.video", "torch._dynamo"]  # the last: every optimizer of torch loads it
 SERVER = """
-import importlib, json, os, sys
+import atexit, gc, importlib, json, os, sys, traceback
 from autotelic.cli.main import main
 
 for name in json.loads(sys.argv[1]):
     importlib.import_module(name)
+gc.collect()
+gc.freeze()  # what is loaded stays in memory that parent and children share
 print(flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
@@ -42,7 +44,18 @@ for line in sys.stdin:
         os.environ.clear()
         os.environ.update(asked["env"])
         sys.path[:0] = [asked["cwd"], *filter(None, asked["env"].get("PYTHONPATH", "").split(os.pathsep))]
-        sys.exit(main(asked["arguments"]))
+        try:
+            code = main(asked["arguments"])
+        except SystemExit as ended:
+            code = ended.code or 0
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(code)  # taking apart all that is loaded would take a second
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 PATIENCE = 100.0  # seconds that a command may take
