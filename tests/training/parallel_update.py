@@ -68,6 +68,7 @@ def main(rank: int, processes: int, folder: Path) -> None:
     for minibatches in (1, 4):
         learn(rank, processes, folder, minibatches)
     if processes > 1:
+        dist.barrier()  # who leaves first must not close what the other still reads from
         dist.destroy_process_group()
 
 
