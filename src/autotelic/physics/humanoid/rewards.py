@@ -146,6 +146,12 @@ def slip(now: Snapshot) -> np.ndarray:
     return np.einsum("nfk,nfk,nf->n", along, along, now.contact)
 
 
+@term
+def flight(now: Snapshot) -> np.ndarray:
+    """Neither foot on the ground."""
+    return (~now.contact.any(axis=1)).astype(float)
+
+
 @event
 def touchdowns(now: Snapshot) -> np.ndarray:
     """Feet that come down: a step has one, a foot that trembles on the ground many."""
@@ -209,7 +215,7 @@ PRESETS: dict[str, Preset] = {
             "speed": 1.5,
             "progress": 1.0,
             "heading": 0.5,
-            "gait": 3.0,
+            "gait": 4.0,
             "lift": 1.0,
             "upright": -2.0,
             "height": -20.0,
@@ -219,10 +225,11 @@ PRESETS: dict[str, Preset] = {
             "posture": -0.5,
             "joint_limits": -2.0,
             "slip": -0.5,
+            "flight": -2.0,
             "touchdowns": -0.1,
             "action_rate": -0.05,
             "torque": -0.05,
-            "energy": -0.5,
+            "energy": -0.2,
             "fall": -3.0,
         },
         a_second=True,
