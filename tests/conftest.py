@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,3 +120,32 @@ def run_autotelic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
     server = Server(tmp_path_factory.mktemp("commands"))
     yield server.run
     server.close()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., bool]:
+    """Whether a condition comes true in so many seconds."""
+    return wait_until
+
+
+def running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.fixture(scope="session")
+def alive() -> Callable[[int], bool]:
+    """Whether there is a process of this number that has not ended."""
+    return running

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,23 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(autotelic):
     whole = autotelic.cwd / "runs" / "whole"
     assert metrics(killed) == metrics(whole)
     assert checkpoint(killed) == checkpoint(whole)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(autotelic):
+    assert train(autotelic, "run=one", "steps=128", "evaluate=false").code == 0
+    run = autotelic.cwd / "runs" / "one"
+    before = metrics(run)
+    shutil.rmtree(run / "checkpoints")
+    (run / "result.json").unlink()
+    done = autotelic("resume", "runs/one")
+    assert done.code == 0, done.err
+    assert metrics(run) == before
+
+
+def test_checkpoints_that_were_lost_are_missed(autotelic):
+    assert train(autotelic, "run=one", "steps=256", "evaluate=false").code == 0
+    shutil.rmtree(autotelic.cwd / "runs" / "one" / "checkpoints")
+    assert "no checkpoint, but the run has 256 steps" in autotelic("resume", "runs/one").complaint()
 
 
 def test_a_run_ends_when_its_target_is_reached(autotelic):

@@ -157,6 +157,15 @@ def test_a_preset_serves_every_key_that_takes_its_class(tmp_path: Path):
     assert (changed.player.model, changed.solver.model) == ("big", "mine")
 
 
+def test_a_preset_says_what_goes_well_beside_it(tmp_path: Path):
+    (tmp_path / "players").mkdir()
+    (tmp_path / "players" / "first.yaml").write_text("defaults: [busy]\nbeside: {loop: {batch: 5}, steps: 7}\n")
+    (tmp_path / "players" / "second.yaml").write_text("defaults: [first]\nbeside: {loop: {batch: 6}}\n")
+    config = ask("player=second", presets=tmp_path)
+    assert (config.player.name, config.loop.batch, config.steps) == ("busy", 6, 7)
+    assert ask("player=second", "loop.batch=9", presets=tmp_path).loop.batch == 9
+
+
 def test_presets_are_among_the_names_to_choose_from(tmp_path: Path):
     (tmp_path / "players").mkdir()
     (tmp_path / "players" / "bigger.yaml").write_text("defaults: [generic, _self_]\n")
@@ -205,6 +214,7 @@ def test_a_refused_value_is_named_by_its_full_key_and_not_by_a_file_that_does_no
 
 def test_free_mappings_take_new_keys():
     assert ask("+world.scales.energy=0.5").world.scales == {"energy": 0.5}
+    assert ask("world.scales={energy:0.5}", "world.scales.speed=1").world.scales == {"energy": 0.5, "speed": 1.0}
 
 
 def test_a_file_is_merged_under_the_overrides(tmp_path: Path):

@@ -2,32 +2,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from autotelic.errors import UserError
 from autotelic.runs import workers
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
 
 WITH_CHILD = """
 import os, sys, time
@@ -40,7 +20,7 @@ time.sleep(60)
 """
 
 
-def test_stopping_a_worker_stops_what_it_started():
+def test_stopping_a_worker_stops_what_it_started(alive: Callable[[int], bool], eventually: Callable[..., bool]):
     worker = workers.start([sys.executable, "-c", WITH_CHILD, "stay"], stdout=subprocess.PIPE)
     assert worker.stdout is not None
     child = int(worker.stdout.readline())
@@ -50,7 +30,7 @@ def test_stopping_a_worker_stops_what_it_started():
     assert worker not in workers.live()
 
 
-def test_what_an_ended_worker_left_behind_is_stopped_too():
+def test_what_an_ended_worker_left_behind_is_stopped_too(alive: Callable[[int], bool], eventually: Callable[..., bool]):
     worker = workers.start([sys.executable, "-c", WITH_CHILD, "end"], stdout=subprocess.PIPE)
     assert worker.stdout is not None
     child = int(worker.stdout.readline())
@@ -112,7 +92,9 @@ print(worker.pid, flush=True)
     ("end", "number"),
     [("time.sleep(60)", signal.SIGTERM), ("time.sleep(60)", signal.SIGINT), ("", None), ("raise ValueError", None)],
 )
-def test_workers_end_with_the_process_that_started_them(end: str, number: int | None):
+def test_workers_end_with_the_process_that_started_them(
+    end: str, number: int | None, alive: Callable[[int], bool], eventually: Callable[..., bool]
+):
     command = [sys.executable, "-c", PARENT.format(end=end)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
         assert parent.stdout is not None
@@ -133,7 +115,9 @@ time.sleep(60)
 """
 
 
-def test_a_worker_with_a_lifeline_notices_that_its_parent_was_killed():
+def test_a_worker_with_a_lifeline_notices_that_its_parent_was_killed(
+    alive: Callable[[int], bool], eventually: Callable[..., bool]
+):
     program = (
         "import sys, time\nfrom autotelic.runs import workers\n"
         f"worker = workers.start([sys.executable, '-c', {FOLLOWER!r}], lifeline=True)\n"

@@ -71,6 +71,14 @@ def test_what_a_task_says_of_its_episodes_is_averaged():
     assert episodes.figures()["episode/success"] == 0.5
 
 
+def test_what_no_episode_can_say_is_left_out():
+    episodes = Episodes(1)
+    episodes.add(step([1.0], ended=[0], episodes={"cadence": np.array([np.nan]), "success": np.array([1.0])}))
+    figures = episodes.figures()
+    assert "episode/cadence" not in figures
+    assert figures["episode/success"] == 1.0
+
+
 def test_episodes_under_way_survive_a_checkpoint():
     episodes, other = Episodes(1), Episodes(1)
     episodes.add(step([1]))

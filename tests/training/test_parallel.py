@@ -1,6 +1,7 @@
 """Two processes learn together what one learns alone from both shares."""
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -21,7 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes learned together, and one alone."""
     folder = tmp_path_factory.mktemp("parallel")
     arguments = [[sys.executable, str(SCRIPT), str(rank), "2", str(folder)] for rank in range(2)]
-    started = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True) for each in arguments]
+    environ = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}  # their traffic stays on this machine
+    started = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True, env=environ) for each in arguments]
     try:
         runpy.run_path(str(SCRIPT))["main"](0, 1, folder)
         for process in started:

@@ -12,7 +12,7 @@ def torchrun(folder: Path, *arguments: str) -> None:
     done = subprocess.run(
         [*command, "-m", "autotelic.cli", *arguments],
         cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,
         timeout=110,

@@ -43,6 +43,12 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--multirun", action="store_true", help="sweep: one run for each of key=a,b,c")
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Of a verb that does something with a run."""
+    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, for scripts")
 

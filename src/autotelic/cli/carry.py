@@ -201,12 +201,13 @@ def discarded_on_failure(directory: Run) -> Iterator[None]:
         raise
 
 
-def refuse_lost_checkpoints(directory: Run, newest: int = 0) -> None:
-    """A run without a checkpoint begins again. Where it has later steps, checkpoints were lost: nothing is touched."""
+def refuse_lost_checkpoints(directory: Run, newest: int = 0, first: int = 0) -> None:
+    """A run without a checkpoint begins again. Where it has steps after the `first` that a checkpoint follows,
+    checkpoints were lost: nothing is touched."""
     finished = (directory.result() or {}).get("steps")
-    newest = max(newest, finished if isinstance(finished, int) else 0)
-    newest = max((int(line["step"] or 0) for line in directory.metrics.read()), default=newest)
-    if newest > 0:
+    recorded = (int(line["step"] or 0) for line in directory.metrics.read())
+    newest = max([newest, finished if isinstance(finished, int) else 0, *recorded])
+    if newest > first:
         raise UserError(
             f"{directory.checkpoints.directory}: no checkpoint, but the run has {newest} steps: restore a copy of its "
             "checkpoints, or start a new run; nothing was changed"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autotelic.cli import carry, play, play_session
-from autotelic.cli.arguments import add_json, figure, pairs, print_json, print_table, whole
+from autotelic.cli.arguments import add_json, add_run, figure, pairs, print_json, print_table, whole
 from autotelic.errors import UserError
 from autotelic.play import evaluation
 from autotelic.runs.directory import Run
@@ -33,8 +33,7 @@ Report = dict[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+    add_run(parser)
     add_json(parser)
 
 

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from autotelic.cli import carry
-from autotelic.cli.arguments import add_json, pairs, print_json
+from autotelic.cli.arguments import add_json, add_run, pairs, print_json
 from autotelic.errors import UserError
 from autotelic.runs.directory import Run
 from autotelic.runs.files import named_errors
@@ -20,8 +20,7 @@ of training:  policy.onnx, policy.json (the contract) and, of our own tasks, mod
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+    add_run(parser)
     parser.add_argument("--out", metavar="PATH", type=Path, help="where to write: a file of self-play, else a folder")
     add_json(parser)
 

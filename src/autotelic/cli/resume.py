@@ -6,7 +6,7 @@ import argparse
 import os
 
 from autotelic.cli import carry
-from autotelic.cli.arguments import whole
+from autotelic.cli.arguments import add_run, whole
 from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
 from autotelic.runs import config as configuration
@@ -25,8 +25,7 @@ BOUNDS = ("steps", "minutes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+    add_run(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

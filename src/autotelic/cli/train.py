@@ -37,6 +37,7 @@ environments counted; checkpoint.every and evaluate_every count iterations, each
 class TrainConfig(RunConfig):
     """All of a training run."""
 
+    usual_steps: int = 1_000_000  # the bound where neither steps nor minutes are given
     evaluate: bool = True  # measure the policy, without chance, at the end
     evaluate_every: int = 0  # iterations between measurements while the run goes on; 0: none
     evaluate_episodes: int = 100
@@ -49,6 +50,8 @@ class TrainConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.usual_steps < 1:
+            raise UserError(f"usual_steps={self.usual_steps}: must be at least 1")
         if self.evaluate_every < 0:
             raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
         if self.evaluate_episodes < 1:
@@ -58,8 +61,7 @@ class TrainConfig(RunConfig):
 
     @property
     def last_step(self) -> int | None:
-        """A million when neither steps nor minutes are given."""
-        return 1_000_000 if self.steps is None and self.minutes is None else self.steps
+        return self.usual_steps if self.steps is None and self.minutes is None else self.steps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -50,11 +50,11 @@ def open_training(directory: Run, config: TrainConfig) -> Iterator[Training]:
     """The training at its last checkpoint, or at the beginning: what is newer is dropped, as if it had not been."""
     directory.checkpoints.keep = config.checkpoint.keep
     begun = bool(directory.checkpoints.steps())
-    if not begun:
-        carry.refuse_lost_checkpoints(directory)
-        directory.metrics.rewind(-1)
     with build_training(directory, config) as training:
-        if begun:
+        if not begun:
+            carry.refuse_lost_checkpoints(directory, first=training.steps_an_iteration)
+            directory.metrics.rewind(-1)
+        else:
             step, state = directory.checkpoints.load()
             with carry.damage_named(directory.checkpoints.path(step)):
                 training.restore(step, state)

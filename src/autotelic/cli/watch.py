@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic.cli import carry
-from autotelic.cli.arguments import add_json, figure, pairs, print_json, whole
+from autotelic.cli.arguments import add_json, add_run, figure, pairs, print_json, whole
 from autotelic.errors import UserError
 from autotelic.runs.directory import Run
 from autotelic.runs.files import write_atomic
@@ -45,8 +45,7 @@ class Watched:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="a run directory, or the name of one under runs/")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="see below")
+    add_run(parser)
     add_json(parser)
 
 

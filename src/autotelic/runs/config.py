@@ -3,9 +3,9 @@
 A verb has a schema, a dataclass, and groups: keys whose value names a class of the registry (`world=code`) and whose
 content is that class's own Config. The name stays in the composed section (`world.name`), so that config.yaml alone
 rebuilds a run. A preset, a YAML file in a folder named after a group of the registry, sets some keys of a class and can
-be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A Config
-can say what goes well with it elsewhere: its `beside` are defaults of other sections when its class is chosen. A
-mistake is one line with the nearest right key, before anything starts.
+be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A
+Config or a preset can say what goes well with it elsewhere: its `beside` are defaults of other sections when it is
+chosen. A mistake is one line with the nearest right key, before anything starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import yaml
 from hydra import compose as hydra_compose
-from hydra import initialize, initialize_config_dir
+from hydra import initialize
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -160,16 +160,14 @@ def _build(
     store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
     beside = OmegaConf.create()
     for key, name in chosen.items():
-        kind = groups[key].registry
-        for needed in _needed(name, presets, kind) if name else ():
-            store.store(needed, _section(kind, needed), group=kind)
-            beside = OmegaConf.merge(beside, getattr(registry.config_class(kind, needed), "beside", {}))
+        if name:
+            beside = OmegaConf.merge(beside, *_stored(name, presets, groups[key].registry))
     # GROUP@KEY: taken from the folder GROUP, put at KEY.
     sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
     store.store(_BESIDE, beside)
     defaults = [_SCHEMA, *sections, _BESIDE, "_self_"]
     store.store(_ROOT, {"defaults": defaults})
-    base = _hydra([], presets)
+    base = _hydra([])
     if data:
         known = _keys(base)
         for key, value in _leaves(data):
@@ -192,8 +190,8 @@ def _build(
         # Hydra wants a plus before what is new, also in a mapping whose keys are the user's own. Two, because a file or
         # an earlier override may have it already.
         line = str(override.input_line)
-        lines.append(line if key in known else f"++{line.lstrip('+')}")
-    composed = _hydra(lines, presets)
+        lines.append(line if key in known and not _open_dict(base, key) else f"++{line.lstrip('+')}")
+    composed = _hydra(lines)
     refused = _refused(composed)
     if refused is not None:
         key, line, error = refused
@@ -275,13 +273,18 @@ def _options(key: str, groups: Mapping[str, Group], presets: Path | None) -> lis
     return sorted({*registry.names(groups[key].registry), *(path.stem for path in files)})
 
 
-def _needed(name: str, presets: Path | None, kind: str) -> list[str]:
-    """The classes behind a name: itself, or the one its preset builds on."""
+def _stored(name: str, presets: Path | None, kind: str) -> list[Mapping[str, Any]]:
+    """Gives Hydra what is behind a name: its class, or its preset and what that builds on. Returns what each of them
+    wants beside it."""
     path = presets / kind / f"{name}.yaml" if presets else None
     if path is None or not path.is_file():
-        return [name]
-    base = [entry for entry in read_yaml(path).get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
-    return [found for entry in base for found in _needed(entry, presets, kind)]
+        ConfigStore.instance().store(name, _section(kind, name), group=kind)
+        return [getattr(registry.config_class(kind, name), "beside", {})]
+    preset = read_yaml(path)
+    base = [entry for entry in preset.get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    beside = preset.pop("beside", {})
+    ConfigStore.instance().store(name, preset, group=kind)
+    return [*(found for entry in base for found in _stored(entry, presets, kind)), beside]
 
 
 def _section(group: str, name: str) -> DictConfig:
@@ -305,14 +308,9 @@ def _writable(node: Any) -> Any:
     return node
 
 
-def _hydra(overrides: list[str], presets: Path | None) -> DictConfig:
-    there = (
-        initialize_config_dir(str(presets.resolve()), version_base="1.3")
-        if presets and presets.is_dir()
-        else initialize(version_base="1.3", config_path=None)
-    )
+def _hydra(overrides: list[str]) -> DictConfig:
     try:
-        with there:
+        with initialize(version_base="1.3", config_path=None):
             return hydra_compose(_ROOT, overrides=overrides)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_reason(error)) from error

@@ -58,7 +58,7 @@ def evaluate(
 
 
 def _means(found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """`success` is a share of episodes, and is called so."""
+    """`success` is a share of episodes, and is called so. What no episode could say (NaN) is left out."""
     figures = {
         "episodes": len(found["return"]),
         "return_mean": float(found["return"].mean()),
@@ -68,6 +68,6 @@ def _means(found: dict[str, np.ndarray]) -> dict[str, Any]:
     for name, values in found.items():
         if name == "success":
             figures["success_rate"] = float(values.mean())
-        elif name not in ("return", "length"):
-            figures[name] = float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+        elif name not in ("return", "length") and not np.isnan(values).all():
+            figures[name] = float(np.nanmean(values))
     return figures

@@ -112,10 +112,8 @@ class Training:
                 self._restore(*told)
 
     def _collect(self) -> Metrics:
-        if self._obs is None:
-            self._obs = self._begin()
+        obs, environment, rollout = self._begun(), self.environment, self.rollout
         generator = torch.Generator().manual_seed(self._seed("sample", self.iteration))
-        obs, environment, rollout = self._obs, self.environment, self.rollout
         for t in range(rollout.length):
             decision = self.policy.sample(obs, generator)
             step = environment.step(decision.action.numpy())
@@ -126,11 +124,13 @@ class Training:
         self._obs = obs
         return self.episodes.figures() | {"broken": float(environment.broken)}
 
-    def _begin(self) -> dict[str, torch.Tensor]:
-        obs = as_tensors(self.environment.reset(self._seed("environment")))
-        if self.environment.stagger(np.random.default_rng(self._seed("stagger"))):
-            self.episodes.staggered()
-        return obs
+    def _begun(self) -> dict[str, torch.Tensor]:
+        """The observation under way; of a new run, the first."""
+        if self._obs is None:
+            self._obs = as_tensors(self.environment.reset(self._seed("environment")))
+            if self.environment.stagger(np.random.default_rng(self._seed("stagger"))):
+                self.episodes.staggered()
+        return self._obs
 
     def _seed(self, *purpose: str | int) -> int:
         """Of what each process has for itself."""
@@ -184,7 +184,7 @@ class Training:
         figures["iteration"] = float(self.iteration)
         figures |= {f"time/{name}": value for name, value in self._times.items()}
         self.directory.metrics.write(self.step, figures)
-        if self.iteration % self.checkpoint.every == 0 or "evaluate" in self._times:
+        if self.iteration == 1 or self.iteration % self.checkpoint.every == 0 or "evaluate" in self._times:
             self.save_checkpoint()
         return figures
 
@@ -210,6 +210,7 @@ class Training:
 
     def _own_state(self) -> dict[str, Any]:
         """What each process has for itself; of the learner, the returns under way."""
+        self._begun()  # a run may be stopped before its first step
         return {
             "learner": self.learner.state(),
             "environment": self.environment.state(),
@@ -313,7 +314,8 @@ class Episodes:
         ended = {name: np.concatenate(values) for name, values in self._ended.items()}
         number = len(ended.get("return", ()))
         if number:
-            self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in ended.items()}
+            known = {name: values for name, values in ended.items() if not np.isnan(values).all()}
+            self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in known.items()}
         self._steps, self._terms, self._ended = 0, {}, {}
         return {**self._last, "episode/ended": float(number), **terms}
 

@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,23 +20,6 @@ from autotelic.testing import check_environment
 
 def gym(name: str, **settings) -> WorkerGym:
     return WorkerGym(GymnasiumConfig(id=name, **{"count": 3, "processes": 1, **settings}))
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 # The same as Gymnasium
@@ -232,7 +214,7 @@ def test_environments_whose_spaces_differ_are_refused(user_envs: str):
         gym(f"{user_envs}:Different-v0")
 
 
-def test_a_process_that_dies_between_steps_is_noticed():
+def test_a_process_that_dies_between_steps_is_noticed(alive: Callable[[int], bool]):
     before = workers.live()
     with gym("CartPole-v1", count=4, processes=2) as environment:
         environment.reset(0)
@@ -287,7 +269,7 @@ while True:
 """
 
 
-def test_a_killed_parent_leaves_no_process_behind():
+def test_a_killed_parent_leaves_no_process_behind(alive: Callable[[int], bool], eventually: Callable[..., bool]):
     with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         children = [int(pid) for pid in parent.stdout.readline().split()]

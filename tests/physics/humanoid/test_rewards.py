@@ -32,9 +32,9 @@ def worth(name: str, now: Snapshot, **changes) -> list[float]:
 
 def test_the_wanted_velocity_earns_most(now: Snapshot) -> None:
     speed = np.array([1.0, 1.0])
-    assert worth("speed", now, speed=speed, velocity=np.array([1.0 + 0j, 1.5 + 0j])) == pytest.approx([1, np.exp(-1)])
+    assert worth("speed", now, speed=speed, velocity=np.array([1.0 + 0j, 1.5 + 0j])) == pytest.approx([1, np.exp(-2)])
     assert worth("speed", now, speed=speed, velocity=np.array([1.0 + 0.5j, 0j])) == pytest.approx(
-        [np.exp(-1), np.exp(-4)]
+        [np.exp(-2), np.exp(-8)]
     )
 
 
@@ -159,7 +159,7 @@ def test_one_bad_simulation_cannot_earn_or_cost_without_bound(now: Snapshot) -> 
     reward = Reward(PRESETS["walk"], {}, dt=1 / 60)
     wild = replace(now, speeds=np.full((2, 12), 9e3), climb=np.array([9e3, 0.0]), fallen=np.array([True, False]))
     total, terms = reward(wild)
-    assert total == pytest.approx([-0.2 - 3.0, -0.2])
+    assert total == pytest.approx([-0.3 - 3.0, -0.3])
     assert (terms["bound"] > 0).all()
     fast = Reward(PRESETS["textbook"], {}, dt=1 / 60)(replace(now, moved=np.array([150.0, 0.0])))[0]
     assert fast[0] == pytest.approx(5.0)

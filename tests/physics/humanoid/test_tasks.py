@@ -56,7 +56,7 @@ def test_nothing_breaks_under_random_actions(actions: str) -> None:
     for _ in range(100):
         step = env.step(rng.uniform(-1, 1, (16, 12)))
         assert np.isfinite(step.obs["critic"]).all()
-        assert (np.abs(step.reward) <= 3.2 + 1e-6).all()
+        assert (np.abs(step.reward) <= 3.3 + 1e-6).all()
     assert env.broken == 0
 
 

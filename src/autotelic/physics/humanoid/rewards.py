@@ -47,9 +47,9 @@ def alive(now: Snapshot) -> np.ndarray:
 
 @term
 def speed(now: Snapshot) -> np.ndarray:
-    """1 at the velocity that is wanted, e^-1 at half a metre a second from it."""
+    """1 at the velocity that is wanted, e^-1 at 0.35 m/s from it."""
     missed = np.abs(now.velocity - now.speed)
-    return np.exp(-4.0 * missed * missed)
+    return np.exp(-8.0 * missed * missed)
 
 
 @term
@@ -212,8 +212,8 @@ PRESETS: dict[str, Preset] = {
     "walk": Preset(
         {
             "alive": 1.0,
-            "speed": 1.5,
-            "progress": 1.0,
+            "speed": 3.0,
+            "progress": 2.0,
             "heading": 0.5,
             "gait": 4.0,
             "lift": 1.0,
@@ -233,7 +233,7 @@ PRESETS: dict[str, Preset] = {
             "fall": -3.0,
         },
         a_second=True,
-        bound=0.2,
+        bound=0.3,
     ),
     # The definition of the textbooks. At 1 m/s `distance` is 0.17 a step, so that it pays to stand still.
     "textbook": Preset(

@@ -42,6 +42,14 @@ class HumanoidConfig(EnvironmentConfig):
     randomisation: Randomisation = field(default_factory=Randomisation)  # ranges of single terms
     push: float = 0.0  # m/s; above 0: pushes of exactly this speed every 5 s
 
+    # Small networks see enough, and are quick. Left and right are learned from each other's steps.
+    beside: ClassVar[Mapping[str, Any]] = {
+        "usual_steps": 6_000_000,
+        "evaluate_every": 60,
+        "policy": {"hidden": [128, 128], "activation": "elu", "initial_std": 0.3},
+        "learner": {"steps": 32, "epochs": 4, "minibatches": 4, "symmetry": "augment"},
+    }
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for key, known in (

@@ -1,8 +1,8 @@
 """One pool a backend for the whole corpus, and what must be true of it after every attempt on it."""
 
 import contextlib
+import functools
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,20 +59,6 @@ def descendants() -> Callable[[int], list[int]]:
     return below
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.002)
-    return True
-
-
-@pytest.fixture(scope="session")
-def eventually() -> Callable[..., bool]:
-    return wait_until
-
-
 def one_job(sandbox: Sandbox, program: str, *args: Any, server: int | None = None) -> Outcome:
     return sandbox.run([Job(program, (values.encode(args),), server=server)])[0][0]
 
@@ -84,15 +70,20 @@ def no_stray_process(sandbox: Sandbox) -> bool:
     return all(len(below(server.process.pid)) == keepers + len(server.ready) for server in sandbox._servers)
 
 
-def check_health(sandbox: Sandbox) -> None:
+def check_health(sandbox: Sandbox, eventually: Callable[..., bool]) -> None:
     for index in range(sandbox.servers):
         outcome = one_job(sandbox, "def f(a):\n    return sum([a, len('xy')]), sorted({3: 1, 2: 1})", 40, server=index)
         assert outcome == Outcome("ok", encoded='["t",42,["l",2,3]]')
-    assert wait_until(lambda: no_stray_process(sandbox)), "a process outlived its job"
+    assert eventually(lambda: no_stray_process(sandbox)), "a process outlived its job"
+
+
+@pytest.fixture(scope="session")
+def healthy(eventually: Callable[..., bool]) -> Callable[[Sandbox], None]:
+    return functools.partial(check_health, eventually=eventually)
 
 
 @pytest.fixture
-def attempt(pool: Sandbox) -> Iterator[Callable[..., Outcome]]:
+def attempt(pool: Sandbox, healthy: Callable[[Sandbox], None]) -> Iterator[Callable[..., Outcome]]:
     """Runs a program in the shared pool; afterwards the pool must be as good as new, with the very same servers."""
     before = [server.process.pid for server in pool._servers]
 
@@ -100,13 +91,8 @@ def attempt(pool: Sandbox) -> Iterator[Callable[..., Outcome]]:
         return one_job(pool, program, *args, server=server)
 
     yield run
-    check_health(pool)
+    healthy(pool)
     assert [server.process.pid for server in pool._servers] == before, "a server had to be replaced"
-
-
-@pytest.fixture(scope="session")
-def healthy() -> Callable[[Sandbox], None]:
-    return check_health
 
 
 @pytest.fixture(scope="session")

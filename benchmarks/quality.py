@@ -1,0 +1,116 @@
+"""How well PPO learns Gymnasium's tasks, beside stable-baselines3 with the settings its zoo has tuned for them.
+
+    python benchmarks/quality.py run [--who autotelic sb3] [--task Hopper-v5 …] [--seeds 0 1 2] [--jobs 2] [--key …]
+    python benchmarks/quality.py table
+
+Every run is `autotelic train env=TASK`, as a user gets it, or benchmarks/peers/tuned.py, for the same number of steps;
+then the policy at its end plays 100 episodes without chance. A run that is in results/quality.jsonl is not repeated,
+so a benchmark that was stopped goes on. Runs have one thread each, and --jobs of them are side by side: what is
+measured is what was learned, not how fast. `--key KEY=VALUE` tries other settings of ours, kept apart in the results.
+stable-baselines3 is installed with pip install 'autotelic[peers]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from autotelic.runs import machine
+
+RESULTS = Path(__file__).parent / "results" / "quality.jsonl"
+STEPS = {
+    "CartPole-v1": 100_000,
+    "Pendulum-v1": 100_000,
+    "Hopper-v5": 1_000_000,
+    "HalfCheetah-v5": 1_000_000,
+    "Walker2d-v5": 1_000_000,
+    "Humanoid-v5": 2_000_000,
+}
+EPISODES = 100
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+
+
+def measure(who: str, task: str, seed: int, keys: list[str]) -> None:
+    environ = os.environ | {"OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory(prefix="quality-") as root:
+        if who == "sb3":
+            script = str(Path(__file__).parent / "peers" / "tuned.py")
+            command = [sys.executable, script, task, str(STEPS[task]), str(seed), str(EPISODES)]
+        else:
+            command = [sys.executable, "-m", "autotelic", "train", f"env={task}", f"steps={STEPS[task]}"]
+            command += [f"seed={seed}", f"root={root}", "run=one", f"evaluate_episodes={EPISODES}", "video=false"]
+            command += ["env.threads=1", *keys]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+        if done.returncode:
+            raise SystemExit(f"{who} on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
+        if who == "sb3":
+            found = json.loads(done.stdout.strip().splitlines()[-1])
+        else:
+            result = json.loads((Path(root) / "one" / "result.json").read_text())
+            found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
+            found["minutes"] = round(result["minutes"], 2)
+    line = {"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found}
+    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
+    print(json.dumps(line), flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    known = {(line["who"], line["task"], line["seed"], *line["keys"]) for line in rows()}
+    missing = [
+        (who, task, seed, arguments.key if who == "autotelic" else [])
+        for seed in arguments.seeds
+        for task in arguments.task
+        for who in arguments.who
+    ]
+    missing = [each for each in missing if (*each[:3], *each[3]) not in known]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for future in [pool.submit(measure, *each) for each in missing]:
+            future.result()
+
+
+def table() -> None:
+    """Means over seeds with the deviation between them, and each seed."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in rows():
+        found[line["task"], " ".join([line["who"], *line["keys"]])].append(line)
+    print("| task | steps | who | mean return | deviation over seeds | each seed |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for (task, who), lines in sorted(found.items()):
+        means = [line["return_mean"] for line in sorted(lines, key=lambda line: line["seed"])]
+        spread = f"{statistics.stdev(means):,.0f}" if len(means) > 1 else "-"
+        each = ", ".join(f"{mean:,.0f}" for mean in means)
+        print(f"| {task} | {STEPS[task]:,} | {who} | {statistics.mean(means):,.0f} | {spread} | {each} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["run", "table"])
+    parser.add_argument("--who", nargs="+", default=["autotelic", "sb3"], choices=["autotelic", "sb3"])
+    parser.add_argument("--task", nargs="+", default=list(STEPS), choices=list(STEPS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--key", nargs="+", default=[])
+    arguments = parser.parse_args()
+    if arguments.what == "table":
+        table()
+    else:
+        run(arguments)
+
+
+if __name__ == "__main__":
+    main()
