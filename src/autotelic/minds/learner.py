@@ -23,11 +23,11 @@ from autotelic.learning import losses
 from autotelic.learning.advantages import ESTIMATORS, Aggregate
 from autotelic.learning.gae import token_advantages
 from autotelic.learning.muon import Muon
+from autotelic.learning.threads import alone, side_by_side
 from autotelic.minds.base import Generation, Mind
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
 from autotelic.minds.samples import Batch, Figures, Graded, Tally, table
-from autotelic.minds.threads import alone, side_by_side
 from autotelic.runs import seeds
 
 _log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ import torch
 
 from autotelic.errors import UserError
 from autotelic.learning import parallel
+from autotelic.learning.threads import alone
 from autotelic.physics.base import Environment, Step
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
@@ -114,12 +115,13 @@ class Training:
     def _collect(self) -> Metrics:
         obs, environment, rollout = self._begun(), self.environment, self.rollout
         generator = torch.Generator().manual_seed(self._seed("sample", self.iteration))
-        for t in range(rollout.length):
-            decision = self.policy.sample(obs, generator)
-            step = environment.step(decision.action.numpy())
-            rollout.add(t, obs, decision.trace, step)
-            self.episodes.add(step)
-            obs = as_tensors(step.obs)
+        with alone():  # a simulation has threads of its own, which must not wait for those of a small product
+            for t in range(rollout.length):
+                decision = self.policy.sample(obs, generator)
+                step = environment.step(decision.action.numpy())
+                rollout.add(t, obs, decision.trace, step)
+                self.episodes.add(step)
+                obs = as_tensors(step.obs)
         rollout.close(obs)
         self._obs = obs
         return self.episodes.figures() | {"broken": float(environment.broken)}

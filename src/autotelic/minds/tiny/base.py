@@ -15,8 +15,8 @@ from torch.nn import functional
 
 from autotelic.errors import UserError
 from autotelic.learning import muon
+from autotelic.learning.threads import alone
 from autotelic.minds.base import Babble
-from autotelic.minds.threads import alone
 from autotelic.minds.tiny.network import Network
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 from autotelic.runs.files import cache_directory, content_address, write_atomic

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from autotelic.errors import UserError
+from autotelic.learning.threads import side_by_side
 from autotelic.minds.base import Babble, Generation, Mind, MindConfig, Scores
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
-from autotelic.minds.threads import side_by_side
 from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.form import Form
 from autotelic.minds.tiny.network import Network, Past

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from autotelic.minds.threads import alone, side_by_side
+from autotelic.learning.threads import alone, side_by_side
 
 
 @pytest.fixture
