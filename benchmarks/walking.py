@@ -9,8 +9,8 @@
 three measurements in a row in which at least 95 of 100 episodes under mild randomisation last 20 s and come within
 0.2 m/s of the 1.0 m/s that are wanted, with at most 4 steps a second, less than 5 % flight, and double support.
 `variants` trains with other settings. `probe` measures what is there at other speeds, in turns and under pushes.
-Runs are kept under --root (default runs/walking), and go on where they were stopped; what is in results/walking.jsonl is
-not measured again. `table` prints it. Nothing else should run beside it.
+Runs are kept under --root (default runs/walking), and go on where they were stopped; what is in results/walking.jsonl
+is not measured again. `table` prints it. Nothing else should run beside it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VARIANTS = {
 }
 SPEEDS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 PUSHES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
-FIGURES = ("success_rate", "length_mean", "speed", "speed_error", "steps_per_second", "flight", "double_support")
+FIGURES = ("success_rate", "survived", "speed", "speed_error", "steps_per_second", "flight", "double_support")
 
 
 def autotelic(*arguments: str, quiet: bool = True) -> str:
@@ -124,9 +124,7 @@ def measure(run: Path, what: str, **keys: Any) -> None:
         return
     overrides = [f"env.{name}={value}".replace(" ", "") for name, value in asked.items()]
     found = json.loads(autotelic("eval", str(run), "episodes=100", "seed=12345", *overrides, "--json"))["eval"]
-    survived = found["length_mean"] / 1200
-    figures = {name: round(found[name], 3) for name in FIGURES if name in found}
-    append({"what": what, "run": run.name, "asked": asked, "survived": round(survived, 3), **figures})
+    append({"what": what, "run": run.name, "asked": asked, **{name: round(found[name], 3) for name in FIGURES}})
 
 
 def probe(root: Path) -> None:

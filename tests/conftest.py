@@ -149,3 +149,13 @@ def running(pid: int) -> bool:
 def alive() -> Callable[[int], bool]:
     """Whether there is a process of this number that has not ended."""
     return running
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small tensors are slower on several threads, and other tests want the cores."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

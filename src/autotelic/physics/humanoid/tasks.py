@@ -318,7 +318,8 @@ class Humanoid(SimulatedEnvironment):
             "head_contacts": memory["heads"],
         }
         survived = (self.elapsed[ids] >= self.limit) & ~memory["fallen"]
-        return {"success": (survived & self.succeeded(ids, figures)).astype(float), **figures}
+        success = survived & self.succeeded(ids, figures)
+        return {"success": success.astype(float), "survived": survived.astype(float), **figures}
 
     def succeeded(self, ids: np.ndarray, figures: Mapping[str, np.ndarray]) -> np.ndarray:
         """Of episodes that were survived: whether the task was done."""
