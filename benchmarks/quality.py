@@ -49,7 +49,7 @@ def measure(who: str, task: str, seed: int, keys: list[str]) -> None:
             script = str(Path(__file__).parent / "peers" / "tuned.py")
             command = [sys.executable, script, task, str(STEPS[task]), str(seed), str(EPISODES)]
         else:
-            command = [sys.executable, "-m", "autotelic", "train", f"env={task}", f"steps={STEPS[task]}"]
+            command = [sys.executable, "-m", "autotelic.cli", "train", f"env={task}", f"steps={STEPS[task]}"]
             command += [f"seed={seed}", f"root={root}", "run=one", f"evaluate_episodes={EPISODES}", "video=false"]
             command += ["env.threads=1", *keys]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)

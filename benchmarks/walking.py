@@ -39,7 +39,7 @@ FIGURES = ("success_rate", "survived", "speed", "speed_error", "steps_per_second
 
 def autotelic(*arguments: str, quiet: bool = True) -> str:
     stderr = subprocess.PIPE if quiet else None
-    command = [sys.executable, "-m", "autotelic", *arguments]
+    command = [sys.executable, "-m", "autotelic.cli", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(arguments)}: {(done.stderr or '').strip() or done.returncode}")
