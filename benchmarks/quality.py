@@ -5,8 +5,9 @@
 
 Every run is `autotelic train env=TASK`, as a user gets it, or benchmarks/peers/tuned.py, for the same number of steps;
 then the policy at its end plays 100 episodes without chance. A run that is in results/quality.jsonl is not repeated,
-so a benchmark that was stopped goes on. Runs have one thread each, and --jobs of them are side by side: what is
-measured is what was learned, not how fast. `--key KEY=VALUE` tries other settings of ours, kept apart in the results.
+so a benchmark that was stopped goes on; each line has the commit it was measured at. Runs have one thread each, and
+--jobs of them are side by side: what is measured is what was learned, not how fast. `--key KEY=VALUE` tries other
+settings of ours, kept apart in the results.
 stable-baselines3 is installed with pip install 'autotelic[peers]'.
 """
 
@@ -95,6 +96,7 @@ def table() -> None:
         spread = f"{statistics.stdev(means):,.0f}" if len(means) > 1 else "-"
         each = ", ".join(f"{mean:,.0f}" for mean in means)
         print(f"| {task} | {STEPS[task]:,} | {who} | {statistics.mean(means):,.0f} | {spread} | {each} |")
+    print("measured at", ", ".join(sorted({f"{line['commit']} ({line['cpu']})" for line in rows()})))
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -25,7 +24,7 @@ def environment(task: str, count: int) -> Environment:
     name = task if known else "gymnasium"
     config = registry.config_class("environments", name)
     given: dict[str, Any] = {"count": count} if known else {"count": count, "id": task}
-    return registry.get("environments", name)(dataclasses.replace(config(), **given))
+    return registry.get("environments", name)(config(**given))
 
 
 def timed(iterate: Callable[[], int], seconds: float, warm: int = 2) -> None:

@@ -37,6 +37,7 @@ def autotelic(task: str, count: int) -> Iterate:
         "learner.early_stop=false",
         "learner.symmetry='off'",
         "checkpoint.every=1000000",
+        "evaluate_every=0",
     ]
     config = train.compose(overrides, None)
     plain = configuration.plain(config)

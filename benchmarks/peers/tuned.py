@@ -122,9 +122,9 @@ def main() -> None:
     if normalised:
         envs = VecNormalize(envs, gamma=settings["gamma"])
     model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
-    began = time.perf_counter()
+    began = time.process_time()
     model.learn(steps)
-    spent = time.perf_counter() - began
+    spent = time.process_time() - began
     exam = make_vec_env(task, 1, seed=seed + 10_000)
     if isinstance(envs, VecNormalize):
         exam = VecNormalize(exam, training=False, norm_reward=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -125,4 +126,12 @@ def test_the_example_runs_what_was_exported_and_says_how_far_it_came(trained):
     done = subprocess.run(command, capture_output=True, text=True, env=clean, cwd=trained.cwd, check=True)
     assert "after 0.5 s" in done.stdout
     assert "m towards the goal" in done.stdout
-    assert "import autotelic" not in EXAMPLE.read_text()
+
+
+def test_the_example_imports_nothing_of_ours():
+    imported = [
+        node for node in ast.walk(ast.parse(EXAMPLE.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {getattr(node, "module", None) or alias.name for node in imported for alias in node.names}
+    assert not [name for name in names if name.split(".")[0] == "autotelic"]
+    assert "mujoco" in names

@@ -75,11 +75,47 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(autotelic):
     killed = autotelic.cwd / "runs" / "killed"
     autotelic.until(lambda: (killed / "checkpoints" / "latest").exists(), process)
     process.kill()
-    process.wait()
+    assert process.wait() == -9
+    assert metrics(killed)[-1]["step"] < 4096
     assert autotelic("resume", "runs/killed").code == 0
     whole = autotelic.cwd / "runs" / "whole"
     assert metrics(killed) == metrics(whole)
     assert checkpoint(killed) == checkpoint(whole)
+
+
+def test_a_humanoid_goes_on_as_if_it_had_not_stopped(autotelic):
+    small = ("env=humanoid-walk", "env.count=4", "policy.hidden=[8]", "learner.steps=16", "learner.minibatches=2")
+    small += ("env.randomise=sim-to-real", "env.seconds=0.5", "evaluate=false", "video=false")
+    assert autotelic("train", *small, "run=whole", "steps=512").code == 0
+    assert autotelic("train", *small, "run=parts", "steps=256").code == 0
+    assert autotelic("resume", "runs/parts", "steps=512").code == 0
+    runs = autotelic.cwd / "runs"
+    assert metrics(runs / "parts") == metrics(runs / "whole")
+    assert checkpoint(runs / "parts") == checkpoint(runs / "whole")
+
+
+def test_a_fork_may_go_on_in_other_environments(autotelic):
+    assert train(autotelic, "run=one", "steps=256", "evaluate=false").code == 0
+    done = autotelic("resume", "runs/one", "run=two", "env.count=16", "steps=512")
+    assert done.code == 0, done.err
+    assert "begin new episodes" in done.err
+    lines = metrics(autotelic.cwd / "runs" / "two")
+    assert [line["step"] for line in lines] == [128, 256, 512]
+
+
+def test_a_fork_with_other_networks_is_one_line(autotelic):
+    assert train(autotelic, "run=one", "steps=128", "evaluate=false").code == 0
+    line = autotelic("resume", "runs/one", "run=two", "policy.hidden=[8]").complaint()
+    assert "keep policy as it was" in line
+    assert not (autotelic.cwd / "runs" / "two").exists()
+
+
+def test_the_best_checkpoint_can_be_measured_and_forked(autotelic):
+    assert train(autotelic, "run=one", "steps=640", "evaluate_every=2", "checkpoint.keep=1").code == 0
+    best = (autotelic.cwd / "runs" / "one" / "checkpoints" / "best").read_text().strip().removeprefix("step_")
+    measured = json.loads(autotelic("eval", "runs/one", "step=best", "episodes=2", "--json").out)
+    assert measured["step"] == int(best)
+    assert autotelic("resume", "runs/one", "step=best", "run=two", "steps=1024").code == 0
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(autotelic):

@@ -166,6 +166,13 @@ def test_a_preset_says_what_goes_well_beside_it(tmp_path: Path):
     assert ask("player=second", "loop.batch=9", presets=tmp_path).loop.batch == 9
 
 
+def test_what_goes_well_with_the_usual_class_of_a_group_is_not_forced_on_another(tmp_path: Path):
+    (tmp_path / "players").mkdir()
+    (tmp_path / "players" / "tuned.yaml").write_text("defaults: [generic]\nbeside: {world: {kinds: [abduction]}}\n")
+    assert ask("player=tuned", presets=tmp_path).world.kinds == ("abduction",)
+    assert ask("player=tuned", "world=arm", presets=tmp_path).world.joints == 7
+
+
 def test_presets_are_among_the_names_to_choose_from(tmp_path: Path):
     (tmp_path / "players").mkdir()
     (tmp_path / "players" / "bigger.yaml").write_text("defaults: [generic, _self_]\n")
@@ -215,6 +222,13 @@ def test_a_refused_value_is_named_by_its_full_key_and_not_by_a_file_that_does_no
 def test_free_mappings_take_new_keys():
     assert ask("+world.scales.energy=0.5").world.scales == {"energy": 0.5}
     assert ask("world.scales={energy:0.5}", "world.scales.speed=1").world.scales == {"energy": 0.5, "speed": 1.0}
+
+
+def test_off_in_a_file_is_a_word(tmp_path: Path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("run: off\nplayer: {model: no}\n")
+    config = ask(file=file)
+    assert (config.run, config.player.model) == ("off", "no")
 
 
 def test_a_file_is_merged_under_the_overrides(tmp_path: Path):

@@ -322,7 +322,38 @@ def test_the_adaptive_learning_rate_can_act_at_every_minibatch() -> None:
     policy = make_policy()
     learner = PPO(config(schedule="adaptive", adapt="minibatch", lr=1e-5, target_kl=0.01), policy)
     learner.update(collected(policy))
-    assert learner.lr == pytest.approx(1e-5 * 1.5**12)
+    assert learner.lr == pytest.approx(1e-5 * 1.5**11)  # in the first of twelve nothing has moved yet
+
+
+def test_a_policy_that_is_frozen_does_not_make_the_learning_rate_grow() -> None:
+    policy = make_policy()
+    learner = PPO(config(schedule="adaptive", lr=1e-4, frozen=("actor",)), policy)
+    learner.update(collected(policy))
+    assert learner.lr == 1e-4
+
+
+def test_a_state_taken_over_with_another_learning_rate_begins_with_that() -> None:
+    policy = make_policy()
+    learner = PPO(config(schedule="adaptive", lr=1e-4), policy)
+    learner.update(collected(policy))
+    state = learner.state()
+    same, other = (PPO(config(schedule="adaptive", lr=lr), make_policy()) for lr in (1e-4, 1e-5))
+    same.load_state(state)
+    other.load_state(state)
+    assert (same.lr, other.lr) == (learner.lr, 1e-5)
+
+
+def test_what_was_frozen_begins_to_learn_without_a_past() -> None:
+    policy = make_policy()
+    learner = PPO(config(frozen=("actor",)), policy)
+    learner.update(collected(policy))
+    policy = make_policy()
+    thawed = PPO(config(), policy)
+    thawed.load_state(learner.state())
+    thawed.update(collected(policy))
+    steps = {name: float(of["step"]) for name, of in thawed.state()["optimizer"].items()}
+    assert {count for name, count in steps.items() if name.startswith("actor.")} == {12.0}
+    assert {count for name, count in steps.items() if name.startswith("critic.")} == {24.0}
 
 
 def test_the_linear_schedule_ends_with_weights_that_stay() -> None:
@@ -507,7 +538,8 @@ def test_a_state_does_not_move_with_the_learner() -> None:
     state = learner.state()
     before = copy.deepcopy(state)
     learner.update(collected(policy, seed=1))
-    assert torch.equal(state["optimizer"][0]["exp_avg"], before["optimizer"][0]["exp_avg"])
+    for name, moments in state["optimizer"].items():
+        assert torch.equal(moments["exp_avg"], before["optimizer"][name]["exp_avg"])
     assert torch.equal(state["scaling"]["mean"], before["scaling"]["mean"])
 
 

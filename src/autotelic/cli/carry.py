@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 
 from rich.console import Console
 
+from autotelic.cli.arguments import whole
 from autotelic.errors import UserError
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.config import Group
@@ -64,6 +65,19 @@ def verb_of(directory: Run) -> Verb:
     return cast(Verb, importlib.import_module(f"autotelic.cli.{verb}"))
 
 
+def chosen_step(directory: Run, given: str | None) -> int | None:
+    """The checkpoint that `step=` names: a step, or the best one measured; None for the newest."""
+    if given != "best":
+        return None if given is None else whole("step", given)
+    best = directory.checkpoints.pointer("best")
+    if best is None:
+        raise UserError(
+            f"step=best: no checkpoint of {directory.path} was measured while it was trained (evaluate_every=N); "
+            "leave step= out for the newest"
+        )
+    return best
+
+
 class Loop(Protocol):
     """What is carried: the loop of self-play, or of training."""
 
@@ -113,7 +127,10 @@ def to_bound(
     with graceful_stop(say) as stop:
         directory.log_to(config.log, loop.step + 1)
         if bound_reached(loop, config):
-            say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
+            if loop.target_reached:
+                say("its target is reached already; for more, fork it with another: run=NEW target=X")
+            else:
+                say(f"at its bound already; for more: autotelic resume {directory.path} steps=N, or minutes=N")
         else:
             if (directory.path / "result.json").exists():
                 directory.write_result(loop.result(False))  # a kill must not leave it finished

@@ -26,6 +26,7 @@ of self-play:
 of training:
   episodes=N         episodes played (default: as many as the run itself is measured with)
   seed=N             of the episodes (default: the run's own)
+  step=N             a checkpoint's step, or best (default: the newest checkpoint)
   env.KEY=VALUE      what is to be different: env.push=0.5, env.randomise=off
 """
 
@@ -80,13 +81,13 @@ def _policy(directory: Run, overrides: Sequence[str]) -> Report:
     from autotelic.training.evaluate import evaluate
 
     changes = [text for text in overrides if text.startswith("env.")]
-    given = pairs([text for text in overrides if text not in changes], ("episodes", "seed"))
+    given = pairs([text for text in overrides if text not in changes], ("episodes", "seed", "step"))
     config = train.restore(directory, changes)
     episodes = whole("episodes", given["episodes"], least=1) if "episodes" in given else config.evaluate_episodes
     seed = whole("seed", given["seed"]) if "seed" in given else train_session.exam_seed(config)
-    count = min(episodes, config.env.count)
+    count, at = min(episodes, config.env.count), carry.chosen_step(directory, given.get("step"))
     with (
-        train_session.open_to_look(directory, config, count=count) as (step, environment, policy),
+        train_session.open_to_look(directory, config, at, count=count) as (step, environment, policy),
         Display("eval", episodes, unit="episodes") as display,
     ):
         found = evaluate(environment, policy, episodes, seed, display.update)

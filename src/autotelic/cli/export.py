@@ -52,7 +52,7 @@ def _policy(directory: Run, arguments: argparse.Namespace) -> int:
     from autotelic.cli import train, train_session
     from autotelic.show.onnx import export_policy
 
-    step = train_session.chosen_step(directory, pairs(arguments.overrides, ("step",)).get("step"))
+    step = carry.chosen_step(directory, pairs(arguments.overrides, ("step",)).get("step"))
     config = train.restore(directory)
     folder = arguments.out or directory.path / "export"
     with train_session.open_to_look(directory, config, step, count=1) as (step, environment, policy):

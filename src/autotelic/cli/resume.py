@@ -6,7 +6,7 @@ import argparse
 import os
 
 from autotelic.cli import carry
-from autotelic.cli.arguments import add_run, whole
+from autotelic.cli.arguments import add_run
 from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
 from autotelic.runs import config as configuration
@@ -17,8 +17,9 @@ from autotelic.runs.progress import stderr_console
 EPILOG = """\
 autotelic resume RUN                         goes on from the last checkpoint
 autotelic resume RUN steps=200               the same, with a farther bound
-autotelic resume RUN step=50 run=NEW [...]   a new run from the checkpoint of step 50; other keys may change too,
-                                             and root= says where it is made (default: beside the first)
+autotelic resume RUN step=50 run=NEW [...]   a new run from the checkpoint of step 50 (or of step=best); other keys
+                                             may change too, and root= says where it is made (default: beside the
+                                             first)
 """
 
 BOUNDS = ("steps", "minutes")
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = dict(override.partition("=")[::2] for override in arguments.overrides)
     fork_to, fork_at = given.get("run"), given.get("step")
     changes = [text for text in arguments.overrides if text.partition("=")[0] not in ("run", "step")]
-    if int(os.environ.get("RANK", "0")):  # of torchrun's processes the first has the run; the others follow it
+    if _rank():  # of torchrun's processes the first has the run; the others follow it
         with Run.open(arguments.run, readonly=True) as directory:
             return carry.verb_of(directory).carry_on(directory, _changed(directory, changes))
     if fork_to is None:
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             _say_differences(directory)
             return carry.verb_of(directory).carry_on(directory, config)
     with Run.open(arguments.run, readonly=True) as source:
-        step = source.checkpoints.require(None if fork_at is None else whole("step", fork_at))
+        step = source.checkpoints.require(carry.chosen_step(source, fork_at))
         verb = carry.verb_of(source)
         verb.require_whole(source)
         config = _changed(source, [*changes, f"run={fork_to}"])
@@ -55,6 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
         with source.fork(step, fork_to, configuration.plain(config), root) as fork, carry.discarded_on_failure(fork):
             _say_differences(source)
             return verb.carry_on(fork, config)
+
+
+def _rank() -> int:
+    """Which of torchrun's processes this is; asked without loading torch."""
+    return int(os.environ.get("RANK", "0")) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else 0
 
 
 def _say_differences(directory: Run) -> None:

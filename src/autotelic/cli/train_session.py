@@ -13,7 +13,6 @@ from rich.console import Console
 
 from autotelic import registry
 from autotelic.cli import carry
-from autotelic.cli.arguments import whole
 from autotelic.errors import UserError
 from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
@@ -84,6 +83,7 @@ def build_training(directory: Run | None, config: TrainConfig) -> Iterator[Train
             seed=config.seed,
             checkpoint=config.checkpoint,
             last_step=config.last_step,
+            last_minutes=config.minutes,
             exam=Exam(
                 lambda: build_environment(config.env, count=min(config.evaluate_episodes, config.env.count)),
                 config.evaluate_episodes,
@@ -95,19 +95,7 @@ def build_training(directory: Run | None, config: TrainConfig) -> Iterator[Train
         )
         stack.callback(training.close)
         yield training
-
-
-def chosen_step(directory: Run, given: str | None) -> int | None:
-    """The checkpoint that `step=` names: a step, or the best one measured; None for the newest."""
-    if given != "best":
-        return None if given is None else whole("step", given)
-    best = directory.checkpoints.pointer("best")
-    if best is None:
-        raise UserError(
-            f"step=best: no checkpoint of {directory.path} was measured while it was trained (evaluate_every=N); "
-            "leave step= out for the newest"
-        )
-    return best
+        training.end()
 
 
 @contextlib.contextmanager
@@ -135,7 +123,9 @@ def train(directory: Run, config: TrainConfig) -> int:
                 training.measure(display.update)
             training.save_checkpoint()  # with what was measured: it may be the best
 
-        exact = training.environment.exact
+        note = "" if training.environment.exact else f"{training.environment.name} cannot be restored exactly"
+        if training.begun_anew:
+            note = "the environments are others than before, and begin new episodes"
         code = carry.to_bound(
             training,
             directory,
@@ -143,7 +133,7 @@ def train(directory: Run, config: TrainConfig) -> int:
             "train",
             _shown,
             begun=training.step > 0,
-            note="" if exact else f"{training.environment.name} cannot be restored exactly",
+            note=note,
             last=measure,
         )
     _show(directory, config, finished=not code)

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _watch(directory: Run, overrides: Sequence[str]) -> Watched:
-    from autotelic.cli import train, train_session
+    from autotelic.cli import train
 
     changes = [text for text in overrides if text.startswith("env.")]
     known = ("episodes", "seconds", "step", "seed", "width", "height")
@@ -82,7 +82,7 @@ def _watch(directory: Run, overrides: Sequence[str]) -> Watched:
     }
     if "seconds" in given:
         options["seconds"] = _seconds(given["seconds"])
-    step = train_session.chosen_step(directory, given.get("step"))
+    step = carry.chosen_step(directory, given.get("step"))
     return film_run(directory, train.restore(directory, changes), step, **options)
 
 

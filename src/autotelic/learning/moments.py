@@ -48,6 +48,7 @@ class RunningMoments(nn.Module):
     count: Tensor
     mean: Tensor
     variance: Tensor
+    frozen = False  # nothing is taken in any more
 
     def __init__(self, *shape: int) -> None:
         super().__init__()
@@ -58,6 +59,8 @@ class RunningMoments(nn.Module):
     @torch.no_grad()
     def add(self, batch: Tensor) -> None:
         """Takes in the rows of a batch [rows, *shape], of all processes."""
+        if self.frozen:
+            return
         before = float(self.count)
         found = moments(batch)
         count, mean, squares = joined_moments(before, self.mean, self.variance * before, *found)

@@ -12,6 +12,8 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
+from autotelic.errors import UserError
+
 PATIENCE = datetime.timedelta(days=1)  # the others wait while the first measures the policy or writes a checkpoint
 
 
@@ -33,6 +35,10 @@ def joined() -> Iterator[None]:
     dist.init_process_group("gloo", timeout=PATIENCE)
     try:
         yield
+    except RuntimeError as error:
+        if "gloo" not in str(error):
+            raise
+        raise UserError("another of the processes that learn together has ended; see what it said") from error
     finally:
         dist.destroy_process_group()
 

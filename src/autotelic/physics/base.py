@@ -33,7 +33,8 @@ class Step:
     ended: np.ndarray  # int [k]: the environments whose episode ended, in order
     final_obs: Observation  # [k, …]: the last observation of each of those episodes
     terms: Mapping[str, np.ndarray] = field(default_factory=dict)  # float [count]: the named parts of the reward
-    # float [k]: what else is known of the episodes that ended. "success" is 1 or 0, where a task knows it.
+    # float [k]: what else is known of the episodes that ended; NaN where it is not. "success" is 1 or 0, where a task
+    # knows of any.
     episodes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -57,6 +58,7 @@ class Environment(ABC):
     Config: ClassVar[type[EnvironmentConfig]] = EnvironmentConfig
     exact: ClassVar[bool] = True  # whether `state` holds all that decides what follows
 
+    config: EnvironmentConfig
     name: str  # the task's
     count: int
     dt: float  # seconds from one action to the next

@@ -129,11 +129,22 @@ def to_yaml(config: Any) -> str:
     return yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML with the booleans of its version 1.2: `off` and `no` are words, which settings have as values."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:bool"]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     with named_errors(path):
         raw = path.read_bytes()
     try:
-        data = yaml.safe_load(raw.decode())
+        data = yaml.load(raw.decode(), _Loader)
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except yaml.YAMLError as error:
@@ -158,10 +169,14 @@ def _build(
     chosen, overrides = _choose(groups, overrides, data, presets, where)
     store = ConfigStore.instance()
     store.store(_SCHEMA, _writable(OmegaConf.structured(schema)))
-    beside = OmegaConf.create()
+    beside: dict[str, Any] = {}
     for key, name in chosen.items():
         if name:
-            beside = OmegaConf.merge(beside, *_stored(name, presets, groups[key].registry))
+            found = OmegaConf.merge(beside, *_stored(name, presets, groups[key].registry))
+            beside = typing.cast(dict[str, Any], OmegaConf.to_container(found))
+    for key, group in groups.items():
+        if chosen[key] != group.default:
+            beside.pop(key, None)  # what goes well with the usual class may be unknown to this one
     # GROUP@KEY: taken from the folder GROUP, put at KEY.
     sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
     store.store(_BESIDE, beside)

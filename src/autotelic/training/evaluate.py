@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from autotelic.errors import UserError
 from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
 
 Evaluation = dict[str, float]
+LONGEST = 100_000  # steps of an episode, where a task does not bound them
 
 
 def as_tensors(obs: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
@@ -33,6 +35,7 @@ def evaluate(
     turns = -(-episodes // environment.count)
     left = np.full(environment.count, turns)
     left[: turns * environment.count - episodes] -= 1
+    longest = environment.limit or LONGEST
     totals, lengths = np.zeros(environment.count), np.zeros(environment.count, np.int64)
     found: dict[str, list[np.ndarray]] = {"return": [], "length": []}
     obs = as_tensors(environment.reset(seed))
@@ -41,6 +44,11 @@ def evaluate(
         step = environment.step(policy.act(obs).numpy())
         totals += step.reward
         lengths += 1
+        if lengths.max() > longest:
+            raise UserError(
+                f"an episode of {environment.name} is longer than {longest} steps, and it has no time limit: it cannot "
+                "be measured; wrap it in gymnasium.wrappers.TimeLimit, or train with evaluate=false"
+            )
         if len(step.ended):
             counted = left[step.ended] > 0
             ids = step.ended[counted]
@@ -66,8 +74,8 @@ def _means(found: dict[str, np.ndarray]) -> dict[str, Any]:
         "length_mean": float(found["length"].mean()),
     }
     for name, values in found.items():
-        if name == "success":
-            figures["success_rate"] = float(values.mean())
+        if name == "success":  # where nothing was said of it there was none
+            figures["success_rate"] = float(values.sum()) / len(found["return"])
         elif name not in ("return", "length") and not np.isnan(values).all():
             figures[name] = float(np.nanmean(values))
     return figures

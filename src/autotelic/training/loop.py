@@ -23,12 +23,14 @@ from autotelic.physics.base import Environment, Step
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
 from autotelic.runs.checkpoints import CheckpointConfig
+from autotelic.runs.config import plain
 from autotelic.runs.directory import Run
 from autotelic.training.evaluate import Evaluation, as_tensors, evaluate
 from autotelic.training.ppo import PPO
 from autotelic.training.rollouts import Rollout
 
 Metrics = dict[str, float]
+UNIMPORTANT = ("threads", "processes")  # settings of environments that change nothing but their speed
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,23 @@ class Training:
         seed: int = 0,
         checkpoint: CheckpointConfig | None = None,
         last_step: int | None = None,
+        last_minutes: float | None = None,
         exam: Exam | None = None,
     ) -> None:
         """`run`: None in a process that follows the first."""
         learner.config.minibatch(environment.count)  # a batch that does not divide is said at once
         self._run, self.environment, self.policy, self.learner = run, environment, policy, learner
         self.seed, self.checkpoint, self.last_step = seed, checkpoint or CheckpointConfig(), last_step
-        self.exam = exam
+        self.exam, self.last_minutes = exam, last_minutes
         self._exam: Environment | None = None
         self.rollout = Rollout(learner.config.steps, environment.count, environment.sizes)
         self.step = 0  # of all environments together
         self.iteration = 0
         self.seconds = 0.0  # spent in iterations, without measuring, over all the processes this run has had
         self.measured: Evaluation | None = None  # since something was last learned
-        self.best: float | None = None  # the best score an evaluation had
+        self.best: tuple[float, ...] | None = None  # the best score an evaluation had
         self.episodes = Episodes(environment.count)
+        self.begun_anew = False  # whether environments are not as the checkpoint left them, because they are others
         self._obs: dict[str, torch.Tensor] | None = None
         self._times: dict[str, float] = {}
 
@@ -129,7 +133,7 @@ class Training:
     def _begun(self) -> dict[str, torch.Tensor]:
         """The observation under way; of a new run, the first."""
         if self._obs is None:
-            self._obs = as_tensors(self.environment.reset(self._seed("environment")))
+            self._obs = as_tensors(self.environment.reset(self._seed("environment", self.step)))
             if self.environment.stagger(np.random.default_rng(self._seed("stagger"))):
                 self.episodes.staggered()
         return self._obs
@@ -138,13 +142,22 @@ class Training:
         """Of what each process has for itself."""
         return seeds.derive(self.seed, *purpose, parallel.rank())
 
+    @property
+    def progress(self) -> float | None:
+        """The share of the run that is done, if anything bounds it."""
+        shares = [self.step / self.last_step] if self.last_step is not None else []
+        if self.last_minutes is not None:
+            shares.append(self.seconds / (60 * self.last_minutes))
+        return min(max(shares), 1.0) if shares else None
+
     def _learn(self) -> Metrics:
         self.measured = None
         learned: Metrics = {}
         # The first rollout was seen by a normaliser that knew nothing: it is only looked at.
         if self.iteration > 0 or not self.policy.normalises:
-            progress = None if self.last_step is None else min(self.step / self.last_step, 1.0)
-            learned = self.learner.update(self.rollout, progress)
+            learned = self.learner.update(self.rollout, self.progress)
+        else:
+            self.rollout.check()
         self.policy.observe(self.rollout.obs)
         return {f"learn/{name}": value for name, value in learned.items()}
 
@@ -174,11 +187,9 @@ class Training:
         return {f"eval/{name}": float(value) for name, value in self.measure().items()}
 
     @staticmethod
-    def score(measured: Evaluation) -> float:
-        """What the best checkpoint is chosen by: success first, then return (squashed, so that it never outweighs a
-        share of successes that can be told apart)."""
-        gained = measured["return_mean"]
-        return 1000.0 * measured.get("success_rate", 0.0) + gained / (1.0 + abs(gained))
+    def score(measured: Evaluation) -> tuple[float, ...]:
+        """What the best checkpoint is chosen by: successes, then return."""
+        return measured.get("success_rate", 0.0), measured["return_mean"]
 
     def _record(self, figures: Metrics) -> Metrics:
         spent = self._times["rollout"] + self._times["learn"]
@@ -196,7 +207,7 @@ class Training:
         best = False
         if self.measured is not None:
             score = self.score(self.measured)
-            best = self.best is None or score > self.best
+            best = self.best is None or score >= self.best  # also once more, if a kill came before it was noted
             self.best = score if best else self.best
         parallel.tell("save")
         state: dict[str, Any] = {
@@ -217,7 +228,13 @@ class Training:
             "learner": self.learner.state(),
             "environment": self.environment.state(),
             "episodes": self.episodes.state(),
+            "task": self._settings,
         }
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """Of the environment, as far as its state depends on them."""
+        return {name: value for name, value in plain(self.environment.config).items() if name not in UNIMPORTANT}
 
     @property
     def task(self) -> dict[str, Any]:
@@ -230,7 +247,7 @@ class Training:
             raise UserError(f"the checkpoint is of {made} processes, not of {parallel.processes()}: start as many")
         parallel.tell((step, dict(state)))
         self._restore(step, state)
-        self.best, self.measured = state["best"], state["measured"]
+        self.best, self.measured = state["best"] and tuple(state["best"]), state["measured"]
         self.seconds = state["timings"]["seconds"]
         self.directory.metrics.rewind(step)
 
@@ -239,8 +256,15 @@ class Training:
         self.step, self.iteration = step, state["iteration"]
         own = state["processes"][parallel.rank()]
         self.learner.load_state(own["learner"])
+        if own["task"] != self._settings:  # a fork goes on in other environments, which have no such state
+            self.learner.begin_episodes()
+            self.begun_anew = True
+            return
         self._obs = as_tensors(self.environment.load_state(own["environment"]))
-        self.episodes.load_state(own["episodes"])
+        if self.environment.exact:
+            self.episodes.load_state(own["episodes"])
+        else:  # all of them have begun a new episode
+            self.learner.begin_episodes()
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The run's headline figures, as result.json has them."""
@@ -256,9 +280,12 @@ class Training:
             "broken": self.environment.broken,
         }
 
-    def close(self) -> None:
+    def end(self) -> None:
+        """Lets the other processes go; not where this one has failed: they may be waiting for something else."""
         if parallel.rank() == 0:
             parallel.tell("end")
+
+    def close(self) -> None:
         if self._exam is not None:
             self._exam.close()
             self._exam = None
@@ -277,7 +304,11 @@ def load_policy(policy: Policy, state: Mapping[str, Any], task: Mapping[str, Any
             f"the checkpoint is of {made['environment']} with observations {made['sizes']}, not of "
             f"{task['environment']} with {task['sizes']}: it cannot be used here"
         )
-    policy.load_state_dict(state["policy"])
+    try:
+        policy.load_state_dict(state["policy"])
+    except RuntimeError as error:
+        reason = " ".join(str(error).split()).partition(":")[2].strip()
+        raise UserError(f"the checkpoint's weights do not fit: keep policy as it was ({reason})") from error
 
 
 class Episodes:
@@ -318,6 +349,8 @@ class Episodes:
         if number:
             known = {name: values for name, values in ended.items() if not np.isnan(values).all()}
             self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in known.items()}
+            if "success" in known:  # where nothing was said of it there was none
+                self._last["episode/success"] = float(known["success"].sum()) / number
         self._steps, self._terms, self._ended = 0, {}, {}
         return {**self._last, "episode/ended": float(number), **terms}
 

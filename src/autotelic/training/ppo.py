@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from autotelic.errors import UserError
 from autotelic.learning import parallel
 from autotelic.learning import ppo as rules
+from autotelic.learning.moments import RunningMoments
 from autotelic.policies.base import Evaluation, Observations, Policy, Trace
 from autotelic.registry import nearest
 from autotelic.runs import seeds
@@ -99,6 +100,11 @@ class PPO:
             )
             for name, (order, signs) in mirror.items()
         }
+
+    def begin_episodes(self) -> None:
+        """Says that all environments are at the start of an episode, though none has ended."""
+        if self.scaling is not None:
+            self.scaling.running = None
 
     # One update
 
@@ -199,17 +205,24 @@ class PPO:
         for epoch in range(config.epochs):
             if epoch:
                 order = self._shuffled(epoch, len(order))
-            found.append(torch.stack([self._minibatch(batch.select(rows)) for rows in order.split(size)]))
+            parts = enumerate(order.split(size), start=epoch)
+            found.append(torch.stack([self._minibatch(batch.select(rows), moved=at > 0) for at, rows in parts]))
             kl = float(parallel.mean(found[-1][:, _KL].mean()))
             if config.early_stop and kl > config.target_kl:
                 break
         figures = self._figures(torch.cat(found)) | {"kl": kl, "lr": self.lr, "epochs": float(epoch + 1)}
         if config.schedule == "adaptive" and config.adapt == "update":
-            self.lr = rules.adapted(self.lr, kl, config.target_kl)
+            self._adapt(kl)
         return figures
 
-    def _minibatch(self, part: Batch) -> Tensor:
-        """One step of the optimiser; returns figures, in the order of `_NAMES`."""
+    def _adapt(self, kl: float) -> None:
+        if kl == 0.0 and self.frozen:
+            return  # what acts is frozen: that it does not move is not for want of speed
+        self._set_lr(rules.adapted(self.lr, kl, self.config.target_kl))
+
+    def _minibatch(self, part: Batch, moved: bool = True) -> Tensor:
+        """One step of the optimiser; returns figures, in the order of `_NAMES`. In an update's first nothing has `moved`
+        yet."""
         if self.config.normalise_advantages == "minibatch":
             part = part._replace(advantage=rules.normalised(part.advantage))
         for weight in self.weights:
@@ -217,9 +230,9 @@ class PPO:
         with self._precision():
             loss, figures = self._loss_of(part)
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
-        if self.config.schedule == "adaptive" and self.config.adapt == "minibatch":
+        if moved and self.config.schedule == "adaptive" and self.config.adapt == "minibatch":
             kl = float(parallel.mean(figures[_KL].clone()))
-            self._set_lr(rules.adapted(self.lr, kl, self.config.target_kl))
+            self._adapt(kl)
         norm = self._step(loss.detach(), figures)
         return torch.cat([figures, norm[None]])
 
@@ -309,11 +322,14 @@ class PPO:
     # Resume
 
     def state(self) -> dict[str, Any]:
-        remembered = self.optimizer.state_dict()["state"]
+        remembered, names = self.optimizer.state_dict()["state"], list(self.named)
         return {
             "updates": self.updates,
             "lr": self.lr,
-            "optimizer": {at: {name: value.clone() for name, value in of.items()} for at, of in remembered.items()},
+            "first_lr": self.config.lr,
+            "optimizer": {
+                names[at]: {key: value.clone() for key, value in of.items()} for at, of in remembered.items()
+            },
             "scaling": self.scaling.state() if self.scaling is not None else None,
             "scaler": self.scaler.state_dict() if self.scaler is not None else None,
         }
@@ -322,12 +338,14 @@ class PPO:
         """Takes back what `state` gave. A fork may have other settings: what they have no use for is left out, and what
         the state lacks starts as in a new run."""
         self.updates = state["updates"]
-        self.lr = state["lr"] if self.config.schedule == "adaptive" else self.config.lr
-        groups = self.optimizer.state_dict()["param_groups"]
-        remembered = {at: {name: value.clone() for name, value in of.items()} for at, of in state["optimizer"].items()}
-        for at, of in remembered.items():
-            if at >= len(self.weights) or of["exp_avg"].shape != self.weights[at].shape:
-                raise UserError("the learner's state is of other weights: keep policy and learner.frozen as they were")
+        adapted = self.config.schedule == "adaptive" and state["first_lr"] == self.config.lr
+        self.lr = state["lr"] if adapted else self.config.lr
+        groups, remembered = self.optimizer.state_dict()["param_groups"], dict[int, Any]()
+        for at, (name, weight) in enumerate(self.named.items()):
+            if name in state["optimizer"]:
+                remembered[at] = {key: value.clone() for key, value in state["optimizer"][name].items()}
+                if remembered[at]["exp_avg"].shape != weight.shape:
+                    raise UserError(f"the learner's state is of other weights ({name}): keep policy as it was")
         self.optimizer.load_state_dict({"state": remembered, "param_groups": groups})
         if self.scaling is not None and state["scaling"] is not None:
             self.scaling.load_state(state["scaling"])
@@ -357,7 +375,7 @@ def _averaged(gradients: list[Tensor]) -> None:
 
 
 def _frozen(policy: Policy, prefixes: tuple[str, ...]) -> dict[str, nn.Parameter]:
-    """The weights whose names begin so, which want no gradient from now on."""
+    """The weights whose names begin so, which want no gradient from now on; statistics of such names stay too."""
     weights = dict(policy.named_parameters())
     for prefix in prefixes:
         if not any(name.startswith(prefix) for name in weights):
@@ -366,6 +384,9 @@ def _frozen(policy: Policy, prefixes: tuple[str, ...]) -> dict[str, nn.Parameter
     found = {name: weight for name, weight in weights.items() if name.startswith(tuple(prefixes))}
     for weight in found.values():
         weight.requires_grad_(False)
+    for name, module in policy.named_modules():
+        if isinstance(module, RunningMoments) and f"{name}.".startswith(tuple(prefixes)):
+            module.frozen = True
     return found
 
 

@@ -91,6 +91,7 @@ class Rollout:
         _check(self.reward, "reward")
         for name, values in self.obs.items():
             _check(values, f"observation ({name})")
+            _check(self._last[name][None], f"last observation ({name})", self.length)
         for t, ids, finals in self._cut:
             for name, values in finals.items():
                 if not np.isfinite(values).all():
@@ -98,11 +99,11 @@ class Rollout:
                     raise _broken(f"final observation ({name})", t, int(ids[row]))
 
 
-def _check(values: Tensor, what: str) -> None:
+def _check(values: Tensor, what: str, first: int = 0) -> None:
     # The sum is quick, and not finite if anything in it is not; if it overflowed, the search finds nothing.
     if not torch.isfinite(values.sum()) and len(places := torch.argwhere(~torch.isfinite(values))):
         t, environment, *_ = places[0].tolist()
-        raise _broken(what, t, environment)
+        raise _broken(what, first + t, environment)
 
 
 def _broken(what: str, t: int, environment: int) -> UserError:
