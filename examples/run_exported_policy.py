@@ -24,6 +24,11 @@ class Robot:
 
     def __init__(self, folder: Path) -> None:
         self.contract = json.loads((folder / "policy.json").read_text())
+        if "model" not in self.contract:
+            raise SystemExit(f"{folder}: {self.contract['environment']} was exported without a model to run it in")
+        for name, *_ in self.contract["layout"]["policy"]:
+            if not callable(getattr(self, name, None)):
+                raise SystemExit(f"{folder}: its policy sees '{name}', which this example cannot read")
         self.model = mujoco.MjModel.from_xml_path(str(folder / self.contract["model"]))
         self.data = mujoco.MjData(self.model)
         mujoco.mj_resetDataKeyframe(self.model, self.data, self.model.key("standing").id)

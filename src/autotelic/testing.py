@@ -326,18 +326,23 @@ def check_environment(make: Callable[[], Environment], steps: int = 50) -> None:
         _check_observation(one, first, one.count)
         _assert_same(first, other.reset(7), "reset is a function of the seed")
         given = [(array, array.copy()) for array in first.values()]
-        lengths = np.zeros(one.count, np.int64)
+        lengths, ended, told_apart = np.zeros(one.count, np.int64), 0, False
         actions, obs = [_random_actions(one, rng) for _ in range(steps)], first
         for action in actions:
             step = one.step(action)
             lengths += 1
             _check_step(one, step, lengths)
             lengths[step.ended], obs = 0, step.obs
+            ended += len(step.ended)
+            told_apart |= any(not np.array_equal(step.final_obs[name], obs[name][step.ended]) for name in obs)
             found, cut = _arrays(step), _arrays(other.step(_within_bounds(one, action)))
             _assert_same(found, cut, "equal seeds and actions give equal steps; actions are cut to their bounds")
             given += [(array, array.copy()) for array in found.values()]
         assert all(np.array_equal(array, copy) for array, copy in given), (
             "arrays are the caller's to keep: no later step writes into them"
+        )
+        assert told_apart or not ended, (
+            "final_obs is the last observation of an episode that ended, not the first of the next, which is in obs"
         )
         _check_restored(make, one, obs, actions)
         _assert_same(one.reset(7), first, "reset with the same seed begins the same way, whatever came before")

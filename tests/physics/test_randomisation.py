@@ -7,7 +7,7 @@ import pytest
 from autotelic.errors import UserError
 from autotelic.physics.humanoid import robot
 from autotelic.physics.humanoid.tasks import HumanoidStand, HumanoidWalk
-from autotelic.physics.randomisation import PRESETS, Randomisation, Randomiser, resolve
+from autotelic.physics.randomisation import PRESETS, Randomisation, Randomiser, chance, noise_key, resolve
 from autotelic.physics.simulation import Simulation
 from autotelic.runs.config import Group, compose
 
@@ -45,15 +45,35 @@ def test_push_replaces_the_presets_pushes() -> None:
     assert settings.push_every == (5.0, 5.0)
 
 
+def test_push_wins_over_ranges_that_are_given_too() -> None:
+    settings = resolve("off", Randomisation(push_speed=(1.0, 2.0), push_every=(1.0, 2.0)), push=0.5)
+    assert settings.push_speed == (0.5, 0.5)
+    assert settings.push_every == (5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("mass", "torso_mass"), [(None, (-28.0, 0.0)), (None, (-50.0, 50.0)), ((0.5, 1.0), (-15.0, 0.0))]
+)
+def test_a_torso_that_could_be_left_without_mass_is_refused(mass, torso_mass) -> None:
+    with pytest.raises(UserError, match=r"torso_mass=.*: the torso has [\d.]+ kg, of which something must be left"):
+        randomiser(Randomisation(mass=mass, torso_mass=torso_mass))
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [
         (lambda: Randomisation(friction=(1.0, 0.5)), r"friction=\[1.0, 0.5\]: must be \[low, high\]"),
         (lambda: Randomisation(gravity=(-1.0, 0.5)), r"gravity=\[-1.0, 0.5\]: must not be below 0"),
         (lambda: Randomisation(mass=(0.0, 1.0)), r"mass=\[0.0, 1.0\]: must be above 0"),
-        (lambda: Randomisation(noise={"gravity": -1.0}), r"noise.gravity=-1.0: must not be below 0"),
+        (lambda: Randomisation(noise={"gravity": -1.0}), r"noise.gravity=-1.0: must be 0 or more"),
+        (lambda: Randomisation(noise={"gravity": float("nan")}), r"noise.gravity=nan: must be 0 or more, finite"),
+        (lambda: Randomisation(noise={"gravity": float("inf")}), r"noise.gravity=inf: must be 0 or more, finite"),
+        (lambda: Randomisation(gains=(1.0, float("inf"))), r"gains=\[1.0, inf\]: must be \[low, high\], finite"),
+        (lambda: Randomisation(torso_mass=(float("-inf"), 1.0)), r"torso_mass=\[-inf, 1.0\]: .* finite"),
+        (lambda: Randomisation(friction=(float("nan"), 1.0)), r"friction=\[nan, 1.0\]: .* finite"),
         (lambda: resolve("milder", Randomisation()), "randomise=milder: did you mean mild"),
-        (lambda: resolve("off", Randomisation(), push=-1.0), "push=-1.0: must not be below 0"),
+        (lambda: resolve("off", Randomisation(), push=-1.0), "push=-1.0: must be 0 or more"),
+        (lambda: resolve("off", Randomisation(), push=float("nan")), "push=nan: must be 0 or more, finite"),
         (lambda: resolve("off", Randomisation(push_speed=(0.1, 1.0))), "push_speed=.* give push_every too"),
         (lambda: HumanoidWalk.Config(randomise="wild"), "randomise=wild"),
         (
@@ -71,6 +91,11 @@ def test_ranges_can_be_overridden_on_the_command_line() -> None:
     @dataclass
     class Verb:
         env: Any = field(default_factory=dict)
+        # What goes well with a humanoid is said of these.
+        usual_steps: int = 0
+        evaluate_every: int = 0
+        policy: Any = field(default_factory=dict)
+        learner: Any = field(default_factory=dict)
 
     overrides = [
         "env.randomise=sim-to-real",
@@ -261,6 +286,16 @@ def test_pushes_come_when_and_as_hard_as_they_were_drawn() -> None:
     assert pushed >= 12
 
 
+def test_two_pushes_in_one_step_add_up() -> None:
+    env = walk(randomisation=Randomisation(push_speed=(0.5, 1.0), push_every=(0.1, 0.3)))
+    env.memory["push_at"][1, :2], env.memory["clock"][:] = 1000, 1000
+    before = env.simulation.qvel[:, :2].copy()
+    env.apply(np.zeros((4, 12)))
+    both = env.memory["pushes"][1, :2].sum(axis=0)
+    assert env.simulation.qvel[1, :2] - before[1] == pytest.approx(both)
+    assert env.memory["pushed"][1] == pytest.approx(both)
+
+
 def test_push_is_of_exactly_that_speed_every_five_seconds() -> None:
     env = walk(push=0.5, randomise="mild")
     drawn = env.randomiser.draw_episode(1, IDS, FIRST)
@@ -271,26 +306,73 @@ def test_push_is_of_exactly_that_speed_every_five_seconds() -> None:
 # Noise
 
 
+def error(env: HumanoidWalk, obs: dict[str, np.ndarray]) -> np.ndarray:
+    """What the policy sees of the noise."""
+    return obs["policy"] - obs["critic"][:, : env.sizes["policy"]]
+
+
 def test_noise_is_bounded_and_only_the_policy_sees_it() -> None:
     levels = {"joint_angles": 0.1, "angular_velocity": 0.4}
     env = walk(count=200, randomisation=Randomisation(noise=levels))
-    obs = env.step(np.zeros((200, 12))).obs
-    error = obs["policy"] - obs["critic"][:, : env.sizes["policy"]]
+    wrong = error(env, env.step(np.zeros((200, 12))).obs)
     start, scales = 0, {field.name: (field.size, field.scale) for field in env.layouts["policy"].fields}
     for name, (size, scale) in scales.items():
-        part, bound = error[:, start : start + size], levels.get(name, 0.0) * scale
+        part, bound = wrong[:, start : start + size], levels.get(name, 0.0) * scale
         assert np.abs(part).max() <= bound + 1e-6, name
         assert part.std() == pytest.approx(bound / np.sqrt(3), rel=0.1), name  # evenly spread
         start += size
 
 
 def test_noise_goes_on_from_a_state() -> None:
-    env, other = walk(randomise="sim-to-real"), walk(randomise="sim-to-real")
+    env = walk(randomise="sim-to-real")
     action = np.zeros((4, 12))
     for _ in range(3):
         env.step(action)
+    other = HumanoidWalk(env.config)
     other.load_state(env.state())
     assert (env.step(action).obs["policy"] == other.step(action).obs["policy"]).all()
+
+
+def test_noise_does_not_depend_on_how_many_environments_there_are() -> None:
+    few, many = walk(randomise="mild", count=2), walk(randomise="mild", count=5)
+    for _ in range(3):
+        one, other = few.step(np.zeros((2, 12))).obs, many.step(np.zeros((5, 12))).obs
+        assert (one["policy"] == other["policy"][:2]).all()
+
+
+def test_noise_can_be_said_again() -> None:
+    env = walk(randomisation=Randomisation(noise={"joint_angles": 0.1}))
+    obs = env.step(np.zeros((4, 12))).obs
+    keys = np.array([noise_key(1, environment, 0) for environment in range(4)], np.uint64)
+    expected = 0.1 * (2.0 * chance(keys, np.ones(4, int), env.sizes["policy"])[:, :12] - 1.0)
+    assert error(env, obs)[:, :12] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_end_of_an_episode_and_the_beginning_of_the_next_have_noise_of_their_own() -> None:
+    env = walk(randomisation=Randomisation(noise={"joint_angles": 0.1}), seconds=1 / 60)
+    first = error(env, env.reset(1))[:, :12]
+    step = env.step(np.zeros((4, 12)))
+    last, following = error(env, dict(step.final_obs))[:, :12], error(env, step.obs)[:, :12]
+    assert step.truncated.all()
+    assert all((one != other).all() for one, other in ((first, last), (last, following), (first, following)))
+
+
+def test_random_numbers_of_keys_and_steps_are_even_and_know_nothing_of_each_other() -> None:
+    keys = np.array([noise_key(0, environment, 0) for environment in range(50)], np.uint64)
+    steps = np.stack([chance(keys, np.full(50, step), 53) for step in range(200)])  # [steps, keys, columns]
+    assert steps.dtype == np.float32
+    assert 0.0 <= steps.min() < 0.001 < 0.999 < steps.max() < 1.0
+    counts, _ = np.histogram(steps, bins=20, range=(0, 1))
+    assert np.abs(counts / steps.size - 0.05).max() < 0.0015
+    for axis in range(3):
+        rows = np.moveaxis(steps, axis, 0)[:50]
+        related = np.corrcoef(rows.reshape(50, -1)) - np.eye(50)
+        assert np.abs(related).max() < 5 / np.sqrt(rows[0].size)  # five times what chance alone is apart
+
+
+def test_random_numbers_of_an_odd_size_are_as_many_as_asked() -> None:
+    keys = np.array([1, 2], np.uint64)
+    assert chance(keys, np.zeros(2, int), 7).shape == (2, 7)
 
 
 def test_without_randomisation_every_robot_is_the_model() -> None:

@@ -3,14 +3,15 @@ does not hang on the numbers of one model.
 
 A term is drawn in one of three modes. At start-up, once for each environment: what MuJoCo derives constants from, which
 is slow to change. At reset, for each episode. At intervals, during an episode, at times which are drawn when it begins.
-All of it is a function of the seed: `Randomiser.draw_start` and `draw_episode` say again what was drawn.
+All of it is a function of the seed: `Randomiser.draw_start` and `draw_episode` say again what was drawn. So is the
+noise of every step, which `chance` gives of an episode's key (`noise_key`) and its clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from math import ceil
+from math import ceil, inf, isfinite
 from typing import Any
 
 import mujoco
@@ -23,6 +24,18 @@ from autotelic.runs import seeds
 
 _EACH_EPISODE = ("friction", "gains", "gravity", "latency", "push_speed")
 FADE = 0.95  # a control step, of the memory of a push: gone after a second
+
+_LINKS, _GAINS = ("body_mass", "body_inertia"), ("actuator_gainprm", "actuator_biasprm")
+_PARAMETERS = {  # of the model, that terms are written to
+    "mass": _LINKS,
+    "torso_mass": _LINKS,
+    "centre_of_mass": ("body_ipos",),
+    "joint_friction": ("dof_frictionloss",),
+    "armature": ("dof_armature",),
+    "friction": ("geom_friction",),
+    "gains": _GAINS,
+    "gravity": ("opt.gravity",),
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,8 @@ class Randomisation:
 
     def __post_init__(self) -> None:
         for name, value in self.ranges().items():
-            if len(value) != 2 or not value[0] <= value[1]:
-                raise UserError(f"{name}={list(value)}: must be [low, high]")
+            if len(value) != 2 or not -inf < value[0] <= value[1] < inf:
+                raise UserError(f"{name}={list(value)}: must be [low, high], finite")
             if name not in ("torso_mass", "centre_of_mass") and value[0] < 0:
                 raise UserError(f"{name}={list(value)}: must not be below 0")
         for name in ("mass", "armature", "push_every"):
@@ -57,8 +70,8 @@ class Randomisation:
             if value is not None and value[0] <= 0:
                 raise UserError(f"{name}={list(value)}: must be above 0")
         for name, level in self.noise.items():
-            if level < 0:
-                raise UserError(f"noise.{name}={level}: must not be below 0")
+            if not 0 <= level < inf:
+                raise UserError(f"noise.{name}={level}: must be 0 or more, finite")
 
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Those that are given."""
@@ -99,19 +112,44 @@ PRESETS: dict[str, Randomisation] = {
 
 
 def resolve(preset: str, changes: Randomisation, push: float = 0.0) -> Randomisation:
-    """A preset with changes of single terms. `push`: instead of the preset's pushes, one of this speed every 5 s."""
+    """A preset with changes of single terms. `push`: instead of all other pushes, one of this speed every 5 s."""
     if preset not in PRESETS:
         raise UserError(f"randomise={preset}: {nearest(preset, list(PRESETS))}")
-    if push < 0:
-        raise UserError(f"push={push}: must not be below 0")
+    if not (push >= 0 and isfinite(push)):
+        raise UserError(f"push={push}: must be 0 or more, finite")
     base = PRESETS[preset]
-    if push:
-        base = replace(base, push_speed=(push, push), push_every=(5.0, 5.0))
     given: dict[str, Any] = {**changes.ranges(), "noise": {**base.noise, **changes.noise}}
     settled = replace(base, **given)
+    if push:
+        settled = replace(settled, push_speed=(push, push), push_every=(5.0, 5.0))
     if settled.push_speed is not None and settled.push_every is None:
         raise UserError(f"push_speed={list(settled.push_speed)}: give push_every too, the seconds between pushes")
     return settled
+
+
+def noise_key(seed: int, environment: int, episode: int) -> int:
+    """What the noise of one episode is drawn from."""
+    return seeds.derive(seed, "noise", environment, episode)
+
+
+# Of SplitMix64 (Steele, Lea and Flood): from one number to the next, and what makes a random one of each.
+_GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def chance(keys: np.ndarray, clock: np.ndarray, size: int) -> np.ndarray:
+    """float32 [n, size], evenly from 0 up to 1: as many random numbers for each key (uint64 [n]) and step of its clock
+    [n]. A function of both, unlike a generator's, which would depend on all that was drawn before, for all rows."""
+    pairs = -(-size // 2)  # 64 random bits are two numbers
+    bits = clock.astype(np.uint64)[:, None] * np.uint64(pairs) + np.arange(1, pairs + 1, dtype=np.uint64)
+    bits *= _GAMMA
+    bits += keys[:, None]
+    bits ^= bits >> np.uint64(30)
+    bits *= _FIRST
+    bits ^= bits >> np.uint64(27)
+    bits *= _SECOND
+    bits ^= bits >> np.uint64(31)
+    whole = bits.view(np.uint32)[:, :size] >> np.uint32(8)  # as many bits as a float32 holds exactly
+    return whole.astype(np.float32) * np.float32(2.0**-24)
 
 
 class Randomiser:
@@ -133,6 +171,10 @@ class Randomiser:
         model, count = simulation.model, simulation.count
         self._torso, self._joint_friction = model.body(torso).id, joint_friction
         self._links = np.flatnonzero(model.body_mass > 0)
+        self._check_masses()
+        for name in settings.ranges():
+            for parameter in _PARAMETERS.get(name, ()):
+                simulation.parameter(parameter)
         self._hinges = np.flatnonzero(model.jnt_type[model.dof_jntid] == mujoco.mjtJoint.mjJNT_HINGE)
         slowest = 0 if settings.latency is None else int(settings.latency[1])
         pushes = 0
@@ -149,6 +191,14 @@ class Randomiser:
         }
         self._all = np.arange(count)
         self._each_episode = not settings.ranges().keys().isdisjoint(_EACH_EPISODE)
+
+    def _check_masses(self) -> None:
+        """The other links have what is left of them, which is above 0; the torso may have something taken off too."""
+        ranges = self.settings.ranges()
+        torso = self._simulation.model.body_mass[self._torso] * ranges.get("mass", (1.0, 1.0))[0]
+        taken = ranges.get("torso_mass", (0.0, 0.0))
+        if torso + taken[0] <= 0:
+            raise UserError(f"torso_mass={list(taken)}: the torso has {torso:.3g} kg, of which something must be left")
 
     # Draws take as many random numbers whatever is randomised: a change of one term changes no other's.
 
@@ -223,7 +273,7 @@ class Randomiser:
         if "gravity" in drawn:
             self._simulation.parameter("opt.gravity")[ids, 2] = -drawn["gravity"]
         if "gains" in drawn:
-            for name in ("actuator_gainprm", "actuator_biasprm"):
+            for name in _GAINS:
                 self._simulation.parameter(name)[ids] = getattr(model, name) * drawn["gains"][:, :, None]
         for name in ("friction", "latency", "push_at", "pushes"):
             if name in drawn:
@@ -250,6 +300,8 @@ class Randomiser:
         due = self.memory["push_at"] == clock[:, None]
         self.memory["pushed"] *= FADE
         if due.any():
-            rows, which = np.nonzero(due)
-            self._simulation.qvel[rows, :2] += self.memory["pushes"][rows, which]
-            self.memory["pushed"][rows] = self.memory["pushes"][rows, which]
+            rows = np.flatnonzero(due.any(axis=1))
+            # Times are rounded to steps, so that two may come in one.
+            sums = (self.memory["pushes"][rows] * due[rows, :, None]).sum(axis=1)
+            self._simulation.qvel[rows, :2] += sums
+            self.memory["pushed"][rows] = sums

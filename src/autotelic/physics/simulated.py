@@ -11,12 +11,18 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from autotelic.errors import UserError
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
-from autotelic.physics.simulation import Simulation
+from autotelic.physics.simulation import Simulation, different
 from autotelic.runs import seeds
 
 Rows = slice | np.ndarray  # all environments, or some by index
 ALL = slice(None)
+
+
+def squares(rows: np.ndarray) -> np.ndarray:
+    """The sum of squares of each row."""
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 class Judgement(NamedTuple):
@@ -46,6 +52,7 @@ class SimulatedEnvironment(Environment):
         self.elapsed = np.zeros(self.count, np.int64)  # steps of the episode so far
         self.episode = np.full(self.count, -1)  # how many each environment has had before this one
         self.memory: dict[str, np.ndarray] = {}  # [count, …]: what a task keeps from step to step
+        self.failed = np.zeros(self.count, bool)  # whose simulation broke in the last step
         self._broken = 0
         self._obs: Observation = {}
         self._renderer: mujoco.Renderer | None = None
@@ -66,11 +73,12 @@ class SimulatedEnvironment(Environment):
         """What is seen of these environments now, in new float32 arrays."""
 
     @abstractmethod
-    def judge(self, action: np.ndarray) -> Judgement:
-        """What the last step earned. Rows of simulations that broke are not looked at."""
+    def judge(self) -> Judgement:
+        """What the last step earned. Rows of simulations that broke (`failed`) are not looked at."""
 
     def summarise(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Of episodes that ended: what is known of them beside return and length."""
+        """Of episodes that ended: what is known of them beside return and length. One whose simulation broke (`failed`)
+        is no success, and what else it came to is not known: NaN."""
         return {}
 
     def settle(self, ids: np.ndarray) -> None:
@@ -92,12 +100,15 @@ class SimulatedEnvironment(Environment):
 
     def step(self, action: np.ndarray) -> Step:
         action = np.asarray(action, np.float64)
+        self._check_action(action)
         self.apply(action)
-        broken = self.simulation.step()
+        self.failed = broken = self.simulation.step()
         if broken.any():
-            # Judged as at the model's own start, from numbers like any other: a NaN would go into what a task sums up.
+            # Judged as at the model's own start: a NaN would go into what a task sums up. A reset alone leaves what
+            # MuJoCo computes (places, sensors) at zero, where no robot ever is.
             self.simulation.reset(np.flatnonzero(broken))
-        reward, terminated, terms = self.judge(action)
+            self.simulation.forward(np.flatnonzero(broken))
+        reward, terminated, terms = self.judge()
         obs = self.observe(ALL)
         self.elapsed += 1
         if broken.any():
@@ -117,6 +128,15 @@ class SimulatedEnvironment(Environment):
                 obs[name][ended] = values
         self._obs = obs
         return Step(obs, reward.astype(np.float32), terminated, truncated, ended, final_obs, terms, episodes)
+
+    def _check_action(self, action: np.ndarray) -> None:
+        wanted = (self.count, *(self.action_space.shape or ()))
+        if action.shape != wanted:
+            raise ValueError(f"{self.name}: actions are {list(wanted)}, not {list(action.shape)}")
+        # MuJoCo would take a NaN for a simulation that broke, of which none did.
+        if not np.isfinite(action).all():
+            row = int(np.argwhere(~np.isfinite(action))[0, 0])
+            raise UserError(f"{self.name}, environment {row}: the policy gave an action that is not finite")
 
     def _begin(self, ids: np.ndarray) -> None:
         self.episode[ids] += 1
@@ -142,6 +162,7 @@ class SimulatedEnvironment(Environment):
         }
 
     def load_state(self, state: Mapping[str, Any]) -> Observation:
+        self._check_state(state)
         self.simulation.load_state(state["simulation"])
         self.seed, self._broken = state["seed"], state["broken"]
         self.elapsed[:], self.episode[:] = state["elapsed"], state["episode"]
@@ -149,6 +170,15 @@ class SimulatedEnvironment(Environment):
             self.memory[name][:] = values
         self._obs = {name: values.copy() for name, values in state["obs"].items()}
         return self._obs
+
+    def _check_state(self, state: Mapping[str, Any]) -> None:
+        """Before anything is written: whether all of it is of such environments."""
+        if len(state["elapsed"]) != self.count:
+            raise UserError(f"{self.name}: the state is of {len(state['elapsed'])} environments, not {self.count}")
+        seen = {name: np.empty((self.count, size)) for name, size in self.sizes.items()}
+        for part, there in (("memory", self.memory), ("obs", seen)):
+            if names := different(state[part], there):
+                raise UserError(f"{self.name}: the state is of other settings ({part}: {', '.join(names)})")
 
     # Looking
 

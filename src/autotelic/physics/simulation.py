@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 from mujoco.batch import Batch, SimulationError
 
+from autotelic.errors import UserError
 from autotelic.physics.forces import ContactForces
 from autotelic.runs import machine
 
@@ -45,14 +46,18 @@ class Simulation:
         return self.batch.bind(name)
 
     def parameter(self, name: str) -> np.ndarray:
-        """A live array [count, …] of a model's field that may differ between simulations; `settle` after writing."""
+        """A live array [count, …] of a model's field that may differ between simulations; `settle` after writing. Ask
+        for all when an environment is made: a state is loaded only where the same ones are."""
+        if self._forces is not None:
+            # Forces are computed outside the batch, by a model that such fields are not written to.
+            raise RuntimeError(f"parameter {name}: contact forces would be computed without it")
         if name not in self._parameters:
             self._parameters[name] = self.batch.expand(name)
         return self._parameters[name]
 
-    def settle(self, ids: np.ndarray | None = None) -> None:
+    def settle(self) -> None:
         """Lets what MuJoCo derives from parameters (inertias, weights of constraints) follow them."""
-        self.batch.set_const(ids)
+        self.batch.set_const()
 
     def step(self) -> np.ndarray:
         """All simulations to the next control step; bool [count]: those that broke, whose state means nothing."""
@@ -81,16 +86,28 @@ class Simulation:
         return {"rows": self.batch.state.copy(), "parameters": {k: v.copy() for k, v in self._parameters.items()}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Fields are not part of a state: they are zero until the next call."""
-        for name, values in state["parameters"].items():
-            self.parameter(name)[:] = values
+        """Fields are not part of a state: until the next call they are what they were."""
+        rows, parameters = np.shape(state["rows"]), state["parameters"]
+        if rows[0] != self.count:
+            raise UserError(f"the state is of {rows[0]} simulations, not {self.count}")
+        if rows != self.batch.state.shape:
+            raise UserError(f"the state is of another model ({rows[1]} numbers, not {self.batch.state.shape[1]})")
+        if names := different(parameters, self._parameters):
+            raise UserError(f"the state is of other settings (parameters: {', '.join(names)})")
+        for name, values in parameters.items():
+            self._parameters[name][:] = values
         if self._parameters:
             self.settle()
         self.batch.state[:] = state["rows"]
 
-    def single(self, index: int, data: mujoco.MjData | None = None) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    def single(self, index: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """One simulation's model and data, all computed, to be rendered."""
-        model = self.batch.get_model(index)
-        data = self.batch.get_data(index, data)
+        model, data = self.batch.get_model(index), self.batch.get_data(index)
         mujoco.mj_forward(model, data)
         return model, data
+
+
+def different(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> list[str]:
+    """Names that only one of the two has, or whose arrays differ in shape: NumPy would spread one row over all."""
+    shapes, others = ({name: np.shape(values) for name, values in arrays.items()} for arrays in (found, wanted))
+    return sorted(name for name in shapes.keys() | others.keys() if shapes.get(name) != others.get(name))

@@ -221,8 +221,8 @@ class PPO:
         self._set_lr(rules.adapted(self.lr, kl, self.config.target_kl))
 
     def _minibatch(self, part: Batch, moved: bool = True) -> Tensor:
-        """One step of the optimiser; returns figures, in the order of `_NAMES`. In an update's first nothing has `moved`
-        yet."""
+        """One step of the optimiser; returns figures, in the order of `_NAMES`. Nothing has `moved` yet in an update's
+        first."""
         if self.config.normalise_advantages == "minibatch":
             part = part._replace(advantage=rules.normalised(part.advantage))
         for weight in self.weights:

@@ -246,6 +246,11 @@ def test_an_environment_made_without_pictures_can_be_looked_at_after_a_reset(use
         assert environment.frame(0, 8, 6)[0, 0].tolist() == [int(first[0, 0]) + 1, 0, 0]
 
 
+def test_an_environment_can_be_looked_at_before_the_first_reset(user_envs: str):
+    with gym(f"{user_envs}:Drawn-v0", count=2) as environment:
+        assert environment.frame(1, 8, 6).shape == (6, 8, 3)
+
+
 def test_pictures_cannot_be_had_later(user_envs: str):
     with gym(f"{user_envs}:Drawn-v0", count=1) as environment:
         environment.reset(3)

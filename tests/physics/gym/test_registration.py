@@ -10,6 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
 from autotelic import registry
+from autotelic.errors import UserError
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
 from autotelic.physics.gym.adapter import GymnasiumConfig, GymnasiumEnvironment
 from autotelic.physics.gym.registration import TASKS, SingleEnvironment
@@ -25,6 +26,7 @@ class Walk(Environment):
     """A place on a line that actions move by one; cut after six steps. Where it begins is a matter of chance."""
 
     Config: ClassVar[type[EnvironmentConfig]] = WalkConfig
+    config: WalkConfig
 
     def __init__(self, config: WalkConfig) -> None:
         self.config, self.count, self.name, self.dt, self.limit = config, config.count, "walk", 0.1, 6
@@ -186,6 +188,11 @@ def test_settings_of_a_task_are_arguments_of_make(walk_v0: None):
     assert env.unwrapped.environment.config == WalkConfig(count=1, threads=1, far=50)
 
 
+def test_more_than_one_environment_is_refused(walk_v0: None):
+    with pytest.raises(UserError, match="count=8: Gymnasium makes one environment at a time"):
+        gymnasium.make("autotelic/walk-v0", count=8)
+
+
 def test_our_tasks_are_registered_under_their_names():
     assert [f"autotelic/{task}-v0" for task in TASKS] == [name for name in gymnasium.registry if "autotelic/" in name]
     assert set(TASKS) <= set(registry.names("environments"))
@@ -196,6 +203,10 @@ def test_our_tasks_are_registered_under_their_names():
 
 def test_the_check_is_content_with_a_right_environment():
     check_environment(lambda: Walk(WalkConfig(count=3)), steps=30)
+
+
+def test_the_check_asks_nothing_of_ends_that_it_has_not_seen():
+    check_environment(lambda: Walk(WalkConfig(count=3)), steps=1)
 
 
 class Unclipped(Walk):
@@ -244,7 +255,8 @@ class Both(Walk):
 class NoFinal(Walk):
     def step(self, action: np.ndarray) -> Step:
         step = super().step(action)
-        return Step(step.obs, step.reward, step.terminated, step.truncated, step.ended, step.obs)
+        final_obs = {"policy": step.obs["policy"][step.ended]}
+        return Step(step.obs, step.reward, step.terminated, step.truncated, step.ended, final_obs)
 
 
 class Endless(Walk):
@@ -269,7 +281,7 @@ class NotANumber(Walk):
         (Unseeded, "reset is a function of the seed"),
         (Double, "is float32, not float64"),
         (Both, "what is terminated is not truncated as well"),
-        (NoFinal, "the policy observation is"),
+        (NoFinal, "final_obs is the last observation of an episode that ended"),
         (Endless, "an episode ends after 4 steps"),
         (NotANumber, "the reward is finite"),
     ],

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -231,6 +232,19 @@ def test_what_other_processes_cannot_import_is_one_line(user_envs: str, entry: C
     gymnasium.register("Local-v0", entry)
     with pytest.raises(UserError, match=r"Local-v0 cannot be made in another process \(.*\): register it as 'module:"):
         gym("Local-v0")
+
+
+def test_a_class_of_a_module_that_is_only_here_is_one_line(user_envs: str, monkeypatch: pytest.MonkeyPatch):
+    only_here: Any = ModuleType("only_here")
+    vars(only_here)["Local"] = type("Local", (gymnasium.Env,), {"__module__": "only_here"})
+    monkeypatch.setitem(sys.modules, "only_here", only_here)
+    gymnasium.register("Local-v0", only_here.Local)
+    before = workers.live()
+    with pytest.raises(UserError) as caught:
+        gym("Local-v0", processes=2)
+    wanted = r"Local-v0 cannot be made in another process: ModuleNotFoundError: No module named 'only_here'.*"
+    assert re.fullmatch(wanted, str(caught.value))
+    assert workers.live() == before
 
 
 def test_a_module_that_does_not_import_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

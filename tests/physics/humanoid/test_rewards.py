@@ -31,7 +31,7 @@ def worth(name: str, now: Snapshot, **changes) -> list[float]:
 
 
 def test_the_wanted_velocity_earns_most(now: Snapshot) -> None:
-    speed = np.array([1.0, 1.0])
+    now, speed = replace(now, error=np.ones(2, complex)), np.array([1.0, 1.0])
     assert worth("speed", now, speed=speed, velocity=np.array([1.0 + 0j, 1.5 + 0j])) == pytest.approx([1, np.exp(-2)])
     assert worth("speed", now, speed=speed, velocity=np.array([1.0 + 0.5j, 0j])) == pytest.approx(
         [np.exp(-2), np.exp(-8)]
@@ -39,9 +39,23 @@ def test_the_wanted_velocity_earns_most(now: Snapshot) -> None:
 
 
 def test_progress_grows_up_to_the_wanted_speed_and_no_further(now: Snapshot) -> None:
-    speed = np.array([1.0, 1.0])
+    now, speed = replace(now, error=np.ones(2, complex)), np.array([1.0, 1.0])
     assert worth("progress", now, speed=speed, velocity=np.array([0.4 + 1j, 3.0])) == pytest.approx([0.4, 1.0])
     assert worth("progress", now, speed=speed, velocity=np.array([-0.4, -30.0])) == pytest.approx([-0.4, -1.0])
+
+
+def test_who_faces_away_is_paid_for_walking_towards_the_goal_all_the_same(now: Snapshot) -> None:
+    now = replace(now, error=-np.ones(2, complex), speed=np.ones(2))  # the goal is behind
+    velocity = np.array([1.0 + 0j, -1.0 + 0j])  # ahead, away from it; backwards, towards it
+    assert worth("speed", now, velocity=velocity) == pytest.approx([np.exp(-32), 1.0])
+    assert worth("progress", now, velocity=velocity) == pytest.approx([-1.0, 1.0])
+
+
+def test_a_goal_to_the_left_asks_for_a_velocity_to_the_left(now: Snapshot) -> None:
+    now = replace(now, error=np.full(2, 1j), speed=np.ones(2))
+    velocity = np.array([1.0 + 0j, 1j])
+    assert worth("speed", now, velocity=velocity) == pytest.approx([np.exp(-16), 1.0])
+    assert worth("progress", now, velocity=velocity) == pytest.approx([0.0, 1.0])
 
 
 def test_heading_is_by_the_angle_to_the_goal(now: Snapshot) -> None:
@@ -187,6 +201,14 @@ def test_without_a_clock_nothing_is_asked_that_depends_on_it() -> None:
     assert "air_time" in env.reward.scales
     asked = HumanoidWalk(HumanoidWalk.Config(count=1, threads=1, obs="compact32", reward_scales={"gait": 1.0}))
     assert asked.reward.scales["gait"] == 1.0
+
+
+def test_without_a_clock_a_step_pays() -> None:
+    env = HumanoidWalk(HumanoidWalk.Config(count=1, threads=1, obs="compact32", randomise="off"))
+    env.reset(1)
+    step = replace(env.measure(ALL), air=np.array([[0.5, 0.0]]), touchdown=np.array([[True, False]]))
+    none = replace(step, touchdown=np.array([[False, False]]))
+    assert env.reward(step)[0] > env.reward(none)[0]
 
 
 def test_to_stand_still_earns_less_than_to_walk_as_wanted(env: HumanoidWalk, now: Snapshot) -> None:

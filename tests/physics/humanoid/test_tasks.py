@@ -7,6 +7,7 @@ from autotelic.errors import UserError
 from autotelic.physics.humanoid import obstacles, robot
 from autotelic.physics.humanoid.observations import CYCLE
 from autotelic.physics.humanoid.tasks import Humanoid, HumanoidObstacles, HumanoidStand, HumanoidWalk
+from autotelic.physics.randomisation import Randomisation
 from autotelic.physics.simulated import ALL
 from autotelic.testing import check_environment
 
@@ -68,10 +69,30 @@ def test_a_broken_simulation_is_counted_and_leaves_no_trace() -> None:
     assert env.broken == 1
     assert step.truncated.tolist() == [False, False, True, False]
     assert step.reward[2] == 0.0
-    assert step.episodes["success"].tolist() == [0.0]
-    assert all(np.isfinite(values).all() for values in step.episodes.values())
     assert all(np.isfinite(values).all() for values in (*step.obs.values(), *step.final_obs.values()))
     assert all(np.isfinite(values).all() for values in env.memory.values())
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_episode_that_broke_is_no_success_and_the_rest_of_it_is_not_known(task: type[Humanoid]) -> None:
+    env = make(task, seconds=0.1)
+    for _ in range(5):
+        env.step(still(env))
+    env.simulation.qvel[2] = np.nan
+    step = env.step(still(env))  # the last, after which who still stands has survived
+    episodes = dict(step.episodes)
+    assert step.truncated.all()
+    assert episodes.pop("survived").tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert episodes.pop("success")[2] == 0.0
+    assert all(np.isnan(values).tolist() == [False, False, True, False] for values in episodes.values())
+
+
+def test_standing_until_the_simulation_breaks_in_the_last_step_is_no_success() -> None:
+    env = make(HumanoidStand, seconds=0.1)
+    for _ in range(5):
+        env.step(still(env))
+    env.simulation.qvel[2] = np.nan
+    assert env.step(still(env)).episodes["success"].tolist() == [1.0, 1.0, 0.0, 1.0]
 
 
 def test_a_robot_that_lies_down_has_fallen() -> None:
@@ -134,7 +155,7 @@ def test_steps_flight_and_double_support_are_counted() -> None:
     env._sensed = touch
     for left, right in feet:
         touch[0, :2] = 100.0 * left, 100.0 * right
-        env.judge(still(env))
+        env.judge()
     figures = env.summarise(np.array([0]))
     assert figures["steps_per_second"] == pytest.approx([2 / (6 / 60)])
     assert figures["flight"] == pytest.approx([1 / 6])
@@ -146,7 +167,7 @@ def test_speed_is_the_way_towards_the_goal() -> None:
     env.memory["goal"][1] = (0.0, 1.0)
     for _ in range(30):
         env.simulation.qpos[:, 0] += 1.0 / 60
-        env.judge(still(env))
+        env.judge()
     figures = env.summarise(np.arange(2))
     assert figures["speed"] == pytest.approx([1.0, 0.0], abs=1e-6)
     assert figures["speed_error"] == pytest.approx([0.2, 0.8], abs=1e-6)
@@ -157,7 +178,7 @@ def test_a_walk_is_a_success_at_the_wanted_speed(speed: float, success: float) -
     env = make(HumanoidWalk, count=1, seconds=0.5)
     for _ in range(30):
         env.simulation.qpos[:, 0] += speed / 60
-        env.judge(still(env))
+        env.judge()
     env.elapsed[:] = env.limit
     assert env.summarise(np.array([0]))["success"].tolist() == [success]
     env.elapsed[:] = env.limit - 1  # cut short: by a broken simulation, for one
@@ -167,7 +188,7 @@ def test_a_walk_is_a_success_at_the_wanted_speed(speed: float, success: float) -
 def test_who_wanders_off_did_not_stand() -> None:
     env = make(HumanoidStand, count=2)
     env.simulation.qpos[1, 1] += 0.6
-    env.judge(still(env))
+    env.judge()
     env.elapsed[:] = env.limit
     assert env.summarise(np.arange(2))["success"].tolist() == [1.0, 0.0]
 
@@ -176,8 +197,8 @@ def test_head_contacts_are_counted() -> None:
     env = make(HumanoidWalk, count=1)
     env._sensed = np.zeros((1, env.simulation.model.nsensordata))
     env._sensed[0, 3] = 1.0
-    env.judge(still(env))
-    env.judge(still(env))
+    env.judge()
+    env.judge()
     assert env.summarise(np.array([0]))["head_contacts"].tolist() == [2.0]
 
 
@@ -290,11 +311,22 @@ def test_obstacles_are_a_success_when_they_are_passed() -> None:
         (HumanoidWalk, {"reward": "run"}, "reward=run: known: textbook, walk"),
         (HumanoidWalk, {"action_scale": 0.0}, "action_scale=0.0: must be above 0"),
         (HumanoidWalk, {"seconds": 0.0}, "seconds=0.0: must be above 0"),
+        (HumanoidWalk, {"seconds": float("inf")}, "seconds=inf: must be above 0, finite"),
         (HumanoidWalk, {"speed": (1.0, 0.5)}, r"speed=\[1.0, 0.5\]: must be \[low, high\]"),
-        (HumanoidWalk, {"change": (0.0, 1.0)}, r"change=\[0.0, 1.0\]: must be above 0"),
+        (HumanoidWalk, {"speed": (1.0,)}, r"speed=\[1.0\]: must be \[low, high\]"),
+        (HumanoidWalk, {"speed": (1.0, float("inf"))}, r"speed=\[1.0, inf\]: must be \[low, high\], .* finite"),
+        (HumanoidWalk, {"change": (1.0, 2.0, 3.0)}, r"change=\[1.0, 2.0, 3.0\]: must be \[low, high\]"),
+        (HumanoidWalk, {"change": (float("nan"), 1.0)}, r"change=\[nan, 1.0\]: must be \[low, high\]"),
+        (HumanoidWalk, {"change": (0.01, 1.0)}, r"change=\[0.01, 1.0\]: must not be below 0.0167 s, a control step"),
+        (
+            HumanoidStand,
+            {"randomisation": Randomisation(push_every=(0.01, 1.0))},
+            r"randomisation.push_every=\[0.01, 1.0\]: must not be below 0.0167 s, a control step",
+        ),
         (HumanoidWalk, {"turn": -1.0}, "turn=-1.0: must be between 0 and pi"),
         (HumanoidObstacles, {"posts": 0}, "posts=0: must be at least 1"),
         (HumanoidObstacles, {"distance": -1.0}, "distance=-1.0: must be above 0"),
+        (HumanoidObstacles, {"speed": float("nan")}, "speed=nan: must be above 0"),
         (HumanoidStand, {"count": 0}, "count=0: must be at least 1"),
     ],
 )
@@ -320,6 +352,29 @@ def test_the_contract_says_what_every_number_means() -> None:
         assert other["kind"] == kind
         assert other["offset"] == [0.0] * 12
         assert "kp" not in other
+
+
+def test_the_contract_says_what_is_commanded_as_the_policy_sees_it() -> None:
+    full, compact = make(HumanoidWalk).contract(), make(HumanoidWalk, obs="compact32").contract()
+    assert (len(full["command"]), "goal" in full) == (3, False)
+    assert (len(compact["goal"]), "command" in compact) == (2, False)
+    assert not {"rays"} & (full.keys() | compact.keys())
+
+
+@pytest.mark.parametrize("obs", ["full", "compact32"])
+def test_the_contract_of_obstacles_says_where_rays_go(obs: str) -> None:
+    env = make(HumanoidObstacles, count=1, obs=obs, posts=1)
+    rays = env.contract()["rays"]
+    name, size, scale = env.contract()["layout"]["policy"][-1]
+    assert (name, size) == ("rays", len(rays["angles"]))
+    assert scale * rays["reach"] == 1.0
+    # It faces along x, and a post stands a metre away where the last ray but one goes.
+    env.simulation.qpos[0, 3:7] = [1.0, 0.0, 0.0, 0.0]
+    angle = rays["angles"][-2]
+    env.simulation.batch.bind("mocap_pos")[0, 0, :2] = np.array([np.cos(angle), np.sin(angle)])
+    seen = env.observe(ALL)["policy"][0, -size:] / scale
+    assert angle > 0
+    assert seen[-2] < seen[0] == pytest.approx(rays["reach"])
 
 
 def test_the_model_moves_in_plain_mujoco_as_it_does_here() -> None:

@@ -63,6 +63,7 @@ class WorkerGym(Environment):
 
     Config: ClassVar[type[EnvironmentConfig]] = GymnasiumConfig
     exact: ClassVar[bool] = False
+    config: GymnasiumConfig
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self.config, self.name, self.count = config, config.id, config.count
@@ -71,7 +72,7 @@ class WorkerGym(Environment):
         self.dt, self.limit = made.dt, made.limit
         self.sizes = {"policy": made.observation_size}
         self.action_space = self._actions.space
-        self._seed, self._steps = 0, 0
+        self._seed, self._steps, self._stepped = 0, 0, False  # the last: since they were reset
         self._episodes = np.zeros(self.count, np.int64)  # that each environment has finished
         self._tells_success = False
 

@@ -1,5 +1,6 @@
-"""Gymnasium's MuJoCo tasks stepped by one batch of simulations: the same episodes as Gymnasium's own environments give,
-many times faster."""
+"""Gymnasium's MuJoCo tasks stepped by one batch of simulations, many times faster: from one state the same actions lead
+to the same steps as in Gymnasium's own environments. Where episodes begin is drawn from the same ranges, by other
+generators."""
 
 from __future__ import annotations
 
@@ -49,26 +50,13 @@ class NativeGym(SimulatedEnvironment):
     def settle(self, ids: np.ndarray) -> None:
         self.task.remember(ids)
 
-    def begin_at(self, ids: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> Observation:
-        """Episodes of these environments begin anew at given states instead of drawn ones; returns their first
-        observations. The environment was reset before."""
-        self.elapsed[ids] = 0
-        self.simulation.reset(ids)
-        self.simulation.qpos[ids], self.simulation.qvel[ids] = qpos, qvel
-        self.simulation.forward(ids)
-        self.settle(ids)
-        first = self.observe(ids)
-        for name, values in first.items():
-            self._obs[name][ids] = values
-        return first
-
     def apply(self, action: np.ndarray) -> None:
         ctrl = self.simulation.ctrl
         np.clip(action, -1.0, 1.0, out=ctrl)
         ctrl *= self._half
         ctrl += self._middle
 
-    def judge(self, action: np.ndarray) -> Judgement:
+    def judge(self) -> Judgement:
         return self.task.judge()
 
     def observe(self, rows: Rows, dtype: type[np.floating[Any]] = np.float32) -> Observation:

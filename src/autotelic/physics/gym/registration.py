@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from autotelic import registry
+from autotelic.errors import UserError
 from autotelic.physics.base import Environment, Step
 
 TASKS = ("humanoid-stand", "humanoid-walk", "humanoid-obstacles")
@@ -81,8 +82,10 @@ def make_task(
     task: str, render_mode: str | None = None, width: int = 640, height: int = 480, **config: Any
 ) -> SingleEnvironment:
     """One environment of the registry; `config` are fields of its Config."""
+    if "count" in config:
+        raise UserError(f"count={config['count']}: Gymnasium makes one environment at a time; leave it out")
     made = registry.get("environments", task)
-    return SingleEnvironment(made(made.Config(**{"threads": 1, **config, "count": 1})), render_mode, width, height)
+    return SingleEnvironment(made(made.Config(**{"threads": 1, "count": 1, **config})), render_mode, width, height)
 
 
 for _task in TASKS:

@@ -33,7 +33,6 @@ LIBRARIES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib
 class Job:
     """What one process is told when it starts: to make the environments `first` to `last - 1` of `count`."""
 
-    name: str
     spec: EnvSpec
     options: dict[str, Any]
     first: int

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from autotelic.physics.simulated import ALL, Judgement, Rows
+from autotelic.physics.simulated import ALL, Judgement, Rows, squares
 from autotelic.physics.simulation import Simulation
 
 Bounds = tuple[float, float]
@@ -67,13 +67,8 @@ class Task(ABC):
         return Judgement(reduce(np.add, terms.values()), terminated, terms)
 
 
-def _squares(values: np.ndarray) -> np.ndarray:
-    """The sum of squares of each row."""
-    return np.einsum("ij,ij->i", values, values)
-
-
 def _lengths(vectors: np.ndarray) -> np.ndarray:
-    return np.sqrt(_squares(vectors))
+    return np.sqrt(squares(vectors))
 
 
 # Those that run
@@ -107,7 +102,7 @@ class Runner(Task):
         x, before = self.x(ALL), self.memory["x"]
         speed = (x - before) / self.dt
         before[:] = x
-        return {"forward": self.forward_reward_weight * speed, "ctrl": -self.ctrl_cost_weight * _squares(self.ctrl)}
+        return {"forward": self.forward_reward_weight * speed, "ctrl": -self.ctrl_cost_weight * squares(self.ctrl)}
 
     def judge(self) -> Judgement:
         return self.judgement(self.terms())
@@ -201,7 +196,7 @@ class Ant(Walker):
 
     def terms(self) -> dict[str, np.ndarray]:
         forces = np.clip(self._contacts, *self.contact_force_range)
-        return super().terms() | {"contact": -self.contact_cost_weight * _squares(forces)}
+        return super().terms() | {"contact": -self.contact_cost_weight * squares(forces)}
 
 
 class Humanoid(Walker):
@@ -235,7 +230,7 @@ class Humanoid(Walker):
         np.concatenate(parts, axis=1, out=out, casting="same_kind")
 
     def terms(self) -> dict[str, np.ndarray]:
-        cost = np.clip(self.contact_cost_weight * _squares(self._contacts), *self.contact_cost_range)
+        cost = np.clip(self.contact_cost_weight * squares(self._contacts), *self.contact_cost_range)
         return super().terms() | {"contact": -cost}
 
 
@@ -334,7 +329,7 @@ class Reacher(Task):
     def judge(self) -> Judgement:
         terms = {
             "dist": -self.reward_dist_weight * _lengths(self._fingertip - self._target),
-            "ctrl": -self.reward_control_weight * _squares(self.ctrl),
+            "ctrl": -self.reward_control_weight * squares(self.ctrl),
         }
         return self.judgement(terms)
 
@@ -372,7 +367,7 @@ class Pusher(Task):
     def judge(self) -> Judgement:
         terms = {
             "dist": -self.reward_dist_weight * _lengths(self._object - self._goal),
-            "ctrl": -self.reward_control_weight * _squares(self.ctrl),
+            "ctrl": -self.reward_control_weight * squares(self.ctrl),
             "near": -self.reward_near_weight * _lengths(self._object - self._tips),
         }
         return self.judgement(terms)

@@ -20,8 +20,8 @@ from autotelic.runs import workers
 class Worker:
     """Some environments, whose rows of the memory nobody else writes."""
 
-    def __init__(self, job: Job, memory: int) -> None:
-        self.job, self.descriptor = job, memory
+    def __init__(self, name: str, job: Job, memory: int) -> None:
+        self.name, self.job, self.descriptor = name, job, memory
         self.place = places(memory, job.processes)[job.process :][:1]  # the environment that is being worked on
         self.doing = "make"
 
@@ -87,10 +87,10 @@ class Worker:
     def failure(self, error: BaseException) -> str:
         """What went wrong, where, in one line."""
         if isinstance(error, gymnasium.error.DependencyNotInstalled):
-            return f"{self.job.name}: {' '.join(str(error).split())}"
+            return f"{self.name}: {' '.join(str(error).split())}"
         if isinstance(error, ModuleNotFoundError) and self.doing == "make":
-            return f"{self.job.name}: {error}: install it, or the extra of Gymnasium that brings it"
-        which = f"{self.job.name}, environment {self.place[0]}" if self.place[0] >= 0 else self.job.name
+            return f"{self.name}: {error}: install it, or the extra of Gymnasium that brings it"
+        which = f"{self.name}, environment {self.place[0]}" if self.place[0] >= 0 else self.name
         return f"{which}: {error if isinstance(error, UserError) else f'{self.doing} raised {described(error)}'}"
 
 
@@ -123,13 +123,18 @@ def _serve(worker: Worker, channel: Channel) -> None:
     worker.close()
 
 
-def main(connection: int, memory: int) -> None:
+def main(name: str, connection: int, memory: int) -> None:
     workers.follow_lifeline()
     channel = Channel(socket.socket(fileno=connection))
-    worker = Worker(channel.receive_object(), memory)
+    worker: Worker | None = None
     try:
+        worker = Worker(name, channel.receive_object(), memory)
         _serve(worker, channel)
     except BaseException as error:  # of an environment: SystemExit too. It is told to who asked, and this process ends
+        if worker is None:  # a job that holds a class is received by importing the module of that class
+            line = f"{name} cannot be made in another process: {described(error)}"
+        else:
+            line = worker.failure(error)
         with contextlib.suppress(OSError):  # unless nobody is there any more
             channel.send(FAILED)
-            channel.send_object((worker.failure(error), traceback.format_exc()))
+            channel.send_object((line, traceback.format_exc()))

@@ -27,7 +27,7 @@ from autotelic.runs import workers
 # starts would inherit.
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from autotelic.physics.gym.worker_main import main; main(int(sys.argv[2]), int(sys.argv[3]))"
+    "from autotelic.physics.gym.worker_main import main; main(sys.argv[2], *map(int, sys.argv[3:]))"
 )
 PATIENCE = 10.0  # seconds that environments have to close themselves
 
@@ -53,7 +53,7 @@ class Workers:
             edges = [count * process // processes for process in range(processes + 1)]
             for process in range(processes):
                 first, last = edges[process : process + 2]
-                self._start(Job(name, spec, options, first, last, count, process, processes), descriptor)
+                self._start(Job(spec, options, first, last, count, process, processes), descriptor)
             self._by_descriptor = {child.channel.end.fileno(): child for child in self._children}
             self._poll = select.poll()
             for end in self._by_descriptor:
@@ -72,7 +72,7 @@ class Workers:
         with there:
             path = json.dumps([entry or os.getcwd() for entry in sys.path])
             process = workers.start(
-                [sys.executable, "-c", PROGRAM, path, str(there.fileno()), str(memory)],
+                [sys.executable, "-c", PROGRAM, path, self.name, str(there.fileno()), str(memory)],
                 stdout=2,  # what environments print must not come between the lines of a result
                 pass_fds=[there.fileno(), memory],
                 env={**os.environ, "OMP_NUM_THREADS": "1"},  # the processes share the processors already

@@ -84,7 +84,6 @@ class Snapshot:
     rates: np.ndarray  # [n, 3], angular velocity in the torso's frame
     heading: np.ndarray  # [n] complex, in the world
     height: np.ndarray  # [n] of the torso's origin
-    place: np.ndarray  # [n] complex, in the world
     velocity: np.ndarray  # [n] complex, in the heading frame
     climb: np.ndarray  # [n], vertical velocity
     touch: np.ndarray  # [n, 4], N: left foot, right foot, torso, head
@@ -95,8 +94,7 @@ class Snapshot:
     sole_velocities: np.ndarray  # [n, 2, 3]
     centre_of_mass: np.ndarray  # [n, 3], in the world
     speed: np.ndarray  # [n], m/s that are wanted
-    goal: np.ndarray  # [n] complex, of length 1, in the world: where it is to go
-    error: np.ndarray  # [n] complex, of length 1: the same in the heading frame
+    error: np.ndarray  # [n] complex, of length 1: where the goal is, in the heading frame
     still: np.ndarray  # bool [n]: it is to stand
     moved: np.ndarray  # [n], m in the goal's direction in this control step
     gait: np.ndarray  # int [n], a row of CLOCK, STANCE and LIFT

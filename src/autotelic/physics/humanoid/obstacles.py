@@ -10,7 +10,8 @@ _SIZES = ((0.20, 0.20, 0.6), (0.15, 0.40, 0.6), (0.30, 0.15, 0.6), (0.25, 0.25, 
 FIRST, APART, JITTER, ASIDE = 3.0, 2.2, 0.5, 1.2  # metres ahead, between posts, either way along and across
 
 RAYS, REACH = 15, 4.0  # how many, and how far they see
-_FAN = np.exp(1j * np.radians(np.linspace(-70.0, 70.0, RAYS)))  # from the right to the left
+ANGLES = np.radians(np.linspace(-70.0, 70.0, RAYS))  # from the right to the left of where the torso faces
+_FAN = np.exp(1j * ANGLES)
 
 
 def sizes(count: int) -> list[tuple[float, float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil, pi
+from math import ceil, inf, pi
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +15,11 @@ from autotelic.physics.base import EnvironmentConfig, Observation
 from autotelic.physics.humanoid import observations, obstacles, rewards, robot
 from autotelic.physics.humanoid.observations import CYCLE, Field, Layout, Mirror, Snapshot, attitude, plane
 from autotelic.physics.humanoid.robot import HEIGHT, JOINTS, STANDING
-from autotelic.physics.randomisation import Randomisation, Randomiser, resolve
+from autotelic.physics.randomisation import Randomisation, Randomiser, chance, noise_key, resolve
 from autotelic.physics.simulated import ALL, Judgement, Rows, SimulatedEnvironment
 from autotelic.registry import nearest
-from autotelic.runs import seeds
 
+STEP = robot.TIMESTEP * robot.SUBSTEPS  # s from one action to the next
 # Of the torso, past which nobody recovers: its height in metres, and gravity's part along it (at 60 degrees).
 LOWEST, STEEPEST = 0.5, -0.5
 FOOTING = 5.0  # N from which on a foot is on the ground
@@ -59,16 +59,26 @@ class HumanoidConfig(EnvironmentConfig):
         ):
             if getattr(self, key) not in known:
                 raise UserError(f"{key}={getattr(self, key)}: {nearest(getattr(self, key), list(known))}")
-        if not self.action_scale > 0:
-            raise UserError(f"action_scale={self.action_scale}: must be above 0")
-        if not self.seconds > 0:
-            raise UserError(f"seconds={self.seconds}: must be above 0")
+        for key in ("action_scale", "seconds"):
+            _check_positive(key, getattr(self, key))
         rewards.check(self.reward_scales)
-        resolve(self.randomise, self.randomisation, self.push)
+        pushes = resolve(self.randomise, self.randomisation, self.push).push_every
+        if pushes is not None:
+            _check_seconds("randomisation.push_every", pushes)
         noisy = sorted({part.noise for part in observations.FULL if part.noise})
         for name in self.randomisation.noise:
             if name not in noisy:
                 raise UserError(f"randomisation.noise: nothing that is seen is named '{name}': {nearest(name, noisy)}")
+
+
+def _check_positive(key: str, value: float) -> None:
+    if not 0 < value < inf:
+        raise UserError(f"{key}={value}: must be above 0, finite")
+
+
+def _check_seconds(key: str, value: tuple[float, float]) -> None:
+    if value[0] < STEP:
+        raise UserError(f"{key}={list(value)}: must not be below {STEP:.4f} s, a control step")
 
 
 class Humanoid(SimulatedEnvironment):
@@ -90,7 +100,7 @@ class Humanoid(SimulatedEnvironment):
         posts: int = 0,
     ) -> None:
         model = robot.build(config.actions, obstacles.sizes(posts))
-        limit = max(1, round(config.seconds / (robot.TIMESTEP * robot.SUBSTEPS)))
+        limit = max(1, round(config.seconds / STEP))
         super().__init__(config, model, substeps=robot.SUBSTEPS, limit=limit)
         self._speed, self._turn, self._change = speed, turn, change
         self._halves = np.array(obstacles.sizes(posts)).reshape(posts, 3)
@@ -103,7 +113,6 @@ class Humanoid(SimulatedEnvironment):
         self._set_observations(chosen, (*seen, *observations.PRIVILEGED))
         settings = resolve(config.randomise, config.randomisation, config.push)
         self._noise = self.layouts["policy"].noise(settings.noise)
-        self._noise_rng = seeds.generator(0, "noise")
         self.randomiser = Randomiser(
             settings,
             self.simulation,
@@ -139,6 +148,7 @@ class Humanoid(SimulatedEnvironment):
         self.memory = {
             **self.randomiser.memory,
             "clock": np.zeros(count, np.int64),  # control steps since the episode began
+            "noise": np.zeros(count, np.uint64),  # what the noise of the episode is drawn from
             "phase": np.zeros(count, np.int64),  # of the gait: a row of its tables
             "action": np.zeros((count, 12)),
             "action_before": np.zeros((count, 12)),
@@ -164,7 +174,6 @@ class Humanoid(SimulatedEnvironment):
 
     def reset(self, seed: int) -> Observation:
         self.randomiser.start(seed)
-        self._noise_rng = seeds.generator(seed, "noise")
         return super().reset(seed)
 
     def begin(self, ids: np.ndarray, rngs: list[np.random.Generator]) -> None:
@@ -172,18 +181,19 @@ class Humanoid(SimulatedEnvironment):
         self.randomiser.begin(self.seed, ids, self.episode[ids])
         changes, posts = memory["change_at"].shape[1], len(self._halves)
         # The numbers that depend on the configuration come last: an episode begins alike whatever it is.
-        chance = np.stack([rng.random(34 + 2 * posts + 3 * changes) for rng in rngs])
-        even = 2.0 * chance[:, :32] - 1.0
+        drawn = np.stack([rng.random(34 + 2 * posts + 3 * changes) for rng in rngs])
+        even = 2.0 * drawn[:, :32] - 1.0
         simulation.qpos[ids, :3] = (0.0, 0.0, HEIGHT + 0.01)
         simulation.qpos[ids, 7:] = STANDING + START_ANGLES * even[:, :12]
         simulation.qvel[ids] = START_SPEEDS * even[:, 12:30]
         # Who learns to turn begins anywhere; who goes straight ahead begins nearly so.
         yaw = even[:, 30] * (pi if self._turn else START_YAW)
         simulation.qpos[ids, 3], simulation.qpos[ids, 6] = np.cos(yaw / 2), np.sin(yaw / 2)
-        self._command(ids, yaw, chance[:, 33], chance[:, 34 + 2 * posts :])
+        self._command(ids, yaw, drawn[:, 33], drawn[:, 34 + 2 * posts :])
         if posts:
-            self._posts[ids] = obstacles.places(chance[:, 34 : 34 + 2 * posts], self._halves)
-        memory["phase"][ids] = np.where(chance[:, 32] < 0.5, 0, CYCLE // 2)
+            self._posts[ids] = obstacles.places(drawn[:, 34 : 34 + 2 * posts], self._halves)
+        memory["noise"][ids] = [noise_key(self.seed, int(i), int(self.episode[i])) for i in ids]
+        memory["phase"][ids] = np.where(drawn[:, 32] < 0.5, 0, CYCLE // 2)
         memory["contact"][ids] = True  # it begins on its feet: landing from a centimetre is no step
         for name in ("clock", "action", "action_before", "place", "air"):
             memory[name][ids] = 0
@@ -248,7 +258,6 @@ class Humanoid(SimulatedEnvironment):
             rates=qvel[:, 3:6],  # a free joint's are in the frame of its body
             heading=heading,
             height=height,
-            place=place,
             velocity=plane(qvel[:, :2]) * heading.conj(),
             climb=qvel[:, 2],
             touch=touch,
@@ -259,7 +268,6 @@ class Humanoid(SimulatedEnvironment):
             sole_velocities=sensed[:, robot.SOLE_VELOCITIES].reshape(-1, 2, 3),
             centre_of_mass=sensed[:, robot.CENTRE_OF_MASS],
             speed=memory["speed"],
-            goal=goal,
             error=goal * heading.conj(),
             still=still,
             moved=np.real((place - plane(memory["place"])) * goal.conj()),
@@ -276,7 +284,7 @@ class Humanoid(SimulatedEnvironment):
             return np.empty((len(place), 0))
         return obstacles.distances(place, heading, self._posts[rows], self._halves)
 
-    def judge(self, action: np.ndarray) -> Judgement:
+    def judge(self) -> Judgement:
         self._advance()
         self._now = now = self.measure(ALL)
         reward, terms = self.reward(now)
@@ -303,13 +311,22 @@ class Humanoid(SimulatedEnvironment):
         critic = self.layouts["critic"].read(now)
         policy = critic[:, : self.sizes["policy"]].copy() if self._shared else self.layouts["policy"].read(now)
         if self._noise.any():
-            policy += (2.0 * self._noise_rng.random(policy.shape, np.float32) - 1.0) * self._noise
+            keys, clock = self.memory["noise"][rows], self.memory["clock"][rows]
+            policy += (2.0 * chance(keys, clock, self.sizes["policy"]) - 1.0) * self._noise
         return {"policy": policy, "critic": critic}
 
     def summarise(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        figures, failed = self.figures(ids), self.failed[ids]
+        survived = (self.elapsed[ids] >= self.limit) & ~self.memory["fallen"][ids] & ~failed
+        success = survived & self.succeeded(ids, figures)
+        known = {name: np.where(failed, np.nan, values) for name, values in figures.items()}
+        return {"success": success.astype(float), "survived": survived.astype(float), **known}
+
+    def figures(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """What is measured of an episode."""
         memory, steps = {name: values[ids] for name, values in self.memory.items()}, self.memory["clock"][ids]
         seconds = steps * self.dt
-        figures = {
+        return {
             "speed": memory["moved"] / seconds,  # towards the goal
             "speed_error": np.abs(memory["moved"] - memory["wanted"]) / seconds,
             "steps_per_second": memory["touchdowns"] / seconds,
@@ -317,9 +334,6 @@ class Humanoid(SimulatedEnvironment):
             "double_support": memory["double"] / steps,
             "head_contacts": memory["heads"],
         }
-        survived = (self.elapsed[ids] >= self.limit) & ~memory["fallen"]
-        success = survived & self.succeeded(ids, figures)
-        return {"success": success.astype(float), "survived": survived.astype(float), **figures}
 
     def succeeded(self, ids: np.ndarray, figures: Mapping[str, np.ndarray]) -> np.ndarray:
         """Of episodes that were survived: whether the task was done."""
@@ -349,26 +363,34 @@ class Humanoid(SimulatedEnvironment):
             actions |= {"kv": robot.LIMITS.tolist()}
         return super().contract() | {
             "layout": {"policy": self.layouts["policy"].describe()},
+            **self._meanings(),
             "actions": actions,
             "standing": {"height": HEIGHT, "joints": dict(zip(actions["motors"], STANDING.tolist(), strict=True))},
-            "command": ["speed (m/s)", "cosine of the angle to the goal", "sine of it, positive to the left"],
             "gait_cycle": CYCLE * self.dt,
             "footing": FOOTING,  # N of touch above which a foot is in contact
             "still": STILL,  # m/s of command below which it is to stand, and the gait's clock is 0
             "physics": {"timestep": robot.TIMESTEP, "substeps": robot.SUBSTEPS},
         }
 
+    def _meanings(self) -> dict[str, Any]:
+        """Of the parts of an observation that a name does not explain."""
+        known = {
+            "command": ["speed (m/s)", "cosine of the angle to the goal", "sine of it, positive to the left"],
+            "goal": ["speed (m/s) times the cosine of the angle to the goal", "times the sine, positive to the left"],
+            "rays": {
+                "meaning": "m to the nearest post along level rays from the torso's origin; reach where there is none",
+                "angles": obstacles.ANGLES.tolist(),
+                "angles_meaning": "rad from where the torso faces, positive to the left",
+                "reach": obstacles.REACH,
+            },
+        }
+        seen = {part.name for part in self.layouts["policy"].fields}
+        return {name: meaning for name, meaning in known.items() if name in seen}
+
     def model_xml(self) -> str:
         spec = robot.specify(self.config.actions, obstacles.sizes(len(self._halves)))
         spec.compile()  # writing needs it
         return spec.to_xml()
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "noise": self._noise_rng.bit_generator.state}
-
-    def load_state(self, state: Mapping[str, Any]) -> Observation:
-        self._noise_rng.bit_generator.state = state["noise"]
-        return super().load_state(state)
 
 
 class HumanoidStand(Humanoid):
@@ -394,11 +416,10 @@ class HumanoidWalkConfig(HumanoidConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for key in ("speed", "change"):
-            low, high = getattr(self, key)
-            if not 0 <= low <= high:
-                raise UserError(f"{key}={[low, high]}: must be [low, high], not below 0")
-        if not self.change[0] > 0:
-            raise UserError(f"change={list(self.change)}: must be above 0")
+            value = getattr(self, key)
+            if len(value) != 2 or not 0 <= value[0] <= value[1] < inf:
+                raise UserError(f"{key}={list(value)}: must be [low, high], not below 0, finite")
+        _check_seconds("change", self.change)
         if not 0 <= self.turn <= pi:
             raise UserError(f"turn={self.turn}: must be between 0 and pi")
 
@@ -408,6 +429,7 @@ class HumanoidWalk(Humanoid):
 
     name = "humanoid-walk"
     Config: ClassVar[type[HumanoidWalkConfig]] = HumanoidWalkConfig
+    config: HumanoidWalkConfig
 
     def __init__(self, config: HumanoidWalkConfig) -> None:
         super().__init__(config, speed=config.speed, turn=config.turn, change=config.change)
@@ -426,12 +448,11 @@ class HumanoidObstaclesConfig(HumanoidConfig):
         if self.posts < 1:
             raise UserError(f"posts={self.posts}: must be at least 1")
         for key in ("speed", "distance"):
-            if not getattr(self, key) > 0:
-                raise UserError(f"{key}={getattr(self, key)}: must be above 0")
+            _check_positive(key, getattr(self, key))
 
 
 class HumanoidObstacles(Humanoid):
-    """To walk ahead between posts that it sees by rays: it must turn aside and come back."""
+    """To walk ahead where posts stand that it sees by rays: between them, or past them all on one side."""
 
     name = "humanoid-obstacles"
     Config: ClassVar[type[HumanoidObstaclesConfig]] = HumanoidObstaclesConfig
@@ -441,8 +462,8 @@ class HumanoidObstacles(Humanoid):
         super().__init__(config, speed=(config.speed, config.speed), posts=config.posts)
         self._distance = config.distance
 
-    def summarise(self, ids: np.ndarray) -> dict[str, np.ndarray]:
-        return {**super().summarise(ids), "distance": self.memory["moved"][ids]}
+    def figures(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        return {**super().figures(ids), "distance": self.memory["moved"][ids]}
 
     def succeeded(self, ids: np.ndarray, figures: Mapping[str, np.ndarray]) -> np.ndarray:
         return self.memory["moved"][ids] >= self._distance
