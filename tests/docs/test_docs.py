@@ -96,7 +96,7 @@ def smaller(words: list[str]) -> list[str]:
         key, _, value = word.partition("=")
         if key == "steps" and verb in BOUNDS:
             rest[at] = f"steps={min(int(value), BOUNDS[verb])}"
-        elif key == "step":
+        elif key == "step" and value.isdigit():
             rest[at] = f"step={min(int(value), 1)}"
         elif key in ("checkpoint.every", "loop.batch", "loop.attempts"):
             rest[at] = f"{key}={SMALL[key]}"
