@@ -6,6 +6,7 @@ start theirs themselves.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import select
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -159,3 +161,16 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def example() -> ModuleType:
+    """The example that runs an exported policy."""
+    pytest.importorskip("onnxruntime")
+    file = Path(__file__).parents[1] / "examples" / "run_exported_policy.py"
+    spec = importlib.util.spec_from_file_location("run_exported_policy", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

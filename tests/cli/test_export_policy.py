@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import onnxruntime
@@ -86,24 +84,15 @@ def test_the_export_of_self_play_has_no_keys(autotelic):
     assert "has no keys" in autotelic("export", "one", "step=2").complaint()
 
 
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("run_exported_policy", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("obs", ["full", "compact32"])
 @pytest.mark.parametrize("actions", ["position", "velocity", "torque"])
-def test_a_robot_run_by_the_contract_alone_sees_what_the_environment_shows(obs: str, actions: str, tmp_path):
+def test_a_robot_run_by_the_contract_alone_sees_what_the_environment_shows(obs: str, actions: str, tmp_path, example):
     config = HumanoidWalkConfig(count=1, obs=obs, actions=actions, randomise="off")
     environment = HumanoidWalk(config)
     with environment:
         (tmp_path / "policy.json").write_text(json.dumps(environment.contract() | {"model": "model.xml"}))
         (tmp_path / "model.xml").write_text(environment.model_xml())
-        robot = example().Robot(tmp_path)
+        robot = example.Robot(tmp_path)
         shown, simulation = environment.reset(5)["policy"][0], environment.simulation
         robot.steps, robot.speed = int(environment.memory["phase"][0]), 1.0
         rng = np.random.default_rng(6)

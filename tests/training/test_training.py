@@ -10,6 +10,7 @@ import torch
 from gymnasium import spaces
 
 from autotelic.errors import UserError
+from autotelic.learning import parallel
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
 from autotelic.training import evaluate as measuring
@@ -145,6 +146,15 @@ def test_progress_is_by_the_bound_that_is_nearer():
     assert run.progress == 0.5
     run.step = 75
     assert run.progress == 0.75
+
+
+def test_a_process_that_follows_has_the_clock_of_the_first(monkeypatch: pytest.MonkeyPatch):
+    told = iter([90.0, "end"])
+    monkeypatch.setattr(parallel, "told", lambda: next(told))
+    run = training()
+    run.last_minutes = 2.0
+    run.follow()
+    assert (run.iteration, run.progress) == (1, 0.75)
 
 
 # Going on

@@ -87,7 +87,7 @@ class Training:
         """One iteration; returns its figures."""
         began = time.perf_counter()
         self._times = {}
-        parallel.tell("step")
+        parallel.tell(self.seconds)  # one clock for all: a schedule may follow it
         figures = self._iterate()
         figures |= self._measure_if_due()
         self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
@@ -109,7 +109,8 @@ class Training:
     def follow(self) -> None:
         """What a process that is not the first does: the same iterations, with environments of its own."""
         while (told := parallel.told()) != "end":
-            if told == "step":
+            if isinstance(told, float):
+                self.seconds = told
                 self._iterate()
             elif told == "save":
                 parallel.gathered(self._own_state())

@@ -1,6 +1,5 @@
 """examples/run_exported_policy.py, given exports that it cannot run."""
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
@@ -10,19 +9,6 @@ import pytest
 from autotelic.physics.base import Environment, EnvironmentConfig
 from autotelic.physics.gym.native import NativeGym
 from autotelic.physics.humanoid.tasks import HumanoidObstacles
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "run_exported_policy.py"
-
-
-@pytest.fixture(scope="module")
-def example() -> ModuleType:
-    pytest.importorskip("onnxruntime")
-    spec = importlib.util.spec_from_file_location("run_exported_policy", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def export(folder: Path, environment: Environment) -> Path:
