@@ -68,8 +68,9 @@ def test_a_resumed_run_is_the_uninterrupted_one(autotelic):
     assert checkpoint(runs / "parts") == checkpoint(runs / "whole")
 
 
-def test_a_killed_run_goes_on_as_if_it_had_not_been(autotelic):
-    arguments = ("steps=4096", "checkpoint.every=2", "evaluate=false")
+@pytest.mark.parametrize("collectors", [0, 2])
+def test_a_killed_run_goes_on_as_if_it_had_not_been(autotelic, collectors):
+    arguments = ("steps=4096", "checkpoint.every=2", "evaluate=false", f"collectors={collectors}")
     assert train(autotelic, "run=whole", *arguments).code == 0
     process = autotelic.start("train", *SMALL, "run=killed", *arguments)
     killed = autotelic.cwd / "runs" / "killed"
@@ -163,6 +164,7 @@ def test_the_best_checkpoint_is_kept_beside_the_newest(autotelic):
         ("learner.minibatches=7", "learner.minibatches=7 does not divide the 128 steps"),
         ("target=5", "evaluate_every=N"),
         ("learner.clp=0.1", "did you mean learner.clip?"),
+        ("collectors=3", "collectors=3: 8 environments cannot be shared equally"),
         ("env.count=0", "env.count=0: must be at least 1"),
         ("policy.activation=tanj", "did you mean tanh"),
     ],

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from autotelic import registry
 from autotelic.errors import UserError
+from autotelic.learning.ppo import normalised
 from autotelic.physics.base import Step
 from autotelic.policies.base import Evaluation, Observations, Trace
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
@@ -670,3 +671,48 @@ def test_a_policy_learns_to_stay_where_it_is_paid(
         policy.observe(rollout.obs)
     assert earned[0] < -0.5
     assert np.mean(earned[-3:]) > -0.3
+
+
+# Rollouts of an earlier policy
+
+
+def test_an_actor_that_is_the_policy_changes_nothing() -> None:
+    policies = make_policy(), make_policy()
+    policies[1].load_state_dict(policies[0].state_dict())
+    rollout = collected(policies[0])
+    for policy, actor in zip(policies, (None, copy.deepcopy(policies[1])), strict=True):
+        PPO(config(), policy).update(rollout, actor=actor)
+    assert same(weights(policies[0]), weights(policies[1]))
+
+
+def test_a_decision_counts_by_how_much_likelier_it_has_become() -> None:
+    actor = make_policy()
+    policy = copy.deepcopy(actor)
+    with torch.no_grad():
+        policy.get_parameter("actor.head.mean.bias").add_(0.3)
+    rollout, learner = collected(actor), PPO(config(), policy)
+    order = torch.arange(rollout.length * rollout.count)
+    with torch.no_grad():
+        batch, _ = learner._batch(rollout, order, len(order), actor)
+        found = [
+            each.evaluate(each.prepare({"policy": rollout.obs["policy"].flatten(0, 1)}), batch.trace).log_prob
+            for each in (policy, actor)
+        ]
+    assert batch.weight is not None
+    assert torch.allclose(batch.weight, (found[0] - found[1]).exp().clamp(max=2.0))
+    assert batch.weight.max() > 1.1 > 0.9 > batch.weight.min()
+    assert torch.equal(batch.log_prob, found[0])
+
+
+def test_the_weight_goes_into_the_loss_after_advantages_are_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy()
+    learner = PPO(config(normalise_advantages="minibatch"), policy)
+    rollout = collected(policy)
+    order = torch.arange(rollout.length * rollout.count)
+    with torch.no_grad():
+        batch, _ = learner._batch(rollout, order, len(order))
+    weight = torch.linspace(0.5, 2.0, len(order))
+    seen = []
+    monkeypatch.setattr(learner, "_loss_of", lambda part: seen.append(part.advantage) or learner._loss(part))
+    learner._minibatch(batch._replace(weight=weight))
+    assert torch.allclose(seen[0], normalised(batch.advantage) * weight)

@@ -14,6 +14,7 @@ from autotelic.learning import parallel
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
 from autotelic.training import evaluate as measuring
+from autotelic.training.collecting import Collector
 from autotelic.training.evaluate import evaluate
 from autotelic.training.loop import Training
 from autotelic.training.ppo import PPO
@@ -73,7 +74,7 @@ def training(environment: Environment | None = None, **settings: Any) -> Trainin
     environment = environment or Clock(ClockConfig())
     policy = MLPPolicy(MLPConfig(hidden=(16,)), environment.sizes, environment.action_space)
     config = PPOConfig(**{"steps": 8, "minibatches": 2, "epochs": 2, "reward_scaling": False, **settings})
-    return Training(None, environment, policy, PPO(config, policy))
+    return Training(None, Collector(environment, policy, config.steps, seed=0), policy, PPO(config, policy))
 
 
 def weights(policy: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -168,7 +169,8 @@ def test_episodes_under_way_are_forgotten_with_environments_that_begin_anew():
     again = training(Clock(ClockConfig(), exact=False), reward_scaling=True)
     again._restore(32, state)
     again._iterate()
-    assert again.episodes.figures()["episode/length"] <= 6
+    assert isinstance(again.collector, Collector)
+    assert again.collector.episodes.figures()["episode/length"] <= 6
     assert again.learner.scaling is not None
     assert again.learner.scaling.running is not None
     assert again.learner.scaling.running.max() < 6

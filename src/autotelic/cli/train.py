@@ -27,7 +27,7 @@ GROUPS = {
 
 EPILOG = """\
 keys: run= root= seed= steps= minutes= env= policy= learner= evaluate= evaluate_every= evaluate_episodes= target=
-      target_success= video= env.KEY policy.KEY learner.KEY checkpoint.KEY log.KEY
+      target_success= collectors= video= env.KEY policy.KEY learner.KEY checkpoint.KEY log.KEY
 env= is one of our own tasks or the name of any Gymnasium environment (HalfCheetah-v5). Steps are actions, all
 environments counted; checkpoint.every and evaluate_every count iterations, each a rollout and an update.
 """
@@ -43,6 +43,7 @@ class TrainConfig(RunConfig):
     evaluate_episodes: int = 100
     target: float | None = None  # ends the run when the mean return of a measurement reaches it
     target_success: float | None = None  # ends the run when the share of successes in a measurement reaches it
+    collectors: int = 0  # processes that collect the next rollout while this one is learned from; 0: in turn, in one
     video: bool = True  # film the policy at the end
     env: Any = None
     policy: Any = None
@@ -52,6 +53,8 @@ class TrainConfig(RunConfig):
         super().__post_init__()
         if self.usual_steps < 1:
             raise UserError(f"usual_steps={self.usual_steps}: must be at least 1")
+        if self.collectors < 0:
+            raise UserError(f"collectors={self.collectors}: must be 0 (collect, then learn) or more")
         if self.evaluate_every < 0:
             raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
         if self.evaluate_episodes < 1:

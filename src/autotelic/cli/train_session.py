@@ -14,12 +14,16 @@ from rich.console import Console
 from autotelic import registry
 from autotelic.cli import carry
 from autotelic.errors import UserError
+from autotelic.learning import parallel
+from autotelic.learning.threads import at_most
 from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
-from autotelic.runs import seeds
+from autotelic.runs import machine, seeds
 from autotelic.runs.directory import Run
 from autotelic.runs.progress import Display, stderr_console
 from autotelic.runs.workers import graceful_stop
+from autotelic.training.collecting import Collector
+from autotelic.training.collectors import Collectors
 from autotelic.training.loop import Exam, Training, load_policy
 
 if TYPE_CHECKING:
@@ -70,14 +74,25 @@ def follow(config: TrainConfig) -> int:
 @contextlib.contextmanager
 def build_training(directory: Run | None, config: TrainConfig) -> Iterator[Training]:
     """At the beginning."""
-    with build_environment(config.env) as environment, contextlib.ExitStack() as stack:
+    ahead = config.collectors
+    if ahead and parallel.processes() > 1:
+        raise UserError(f"collectors={ahead}: processes that learn together collect for themselves; set it to 0")
+    # Collectors have environments of their own: here, one says what they are like.
+    with build_environment(config.env, **{"count": 1} if ahead else {}) as environment, contextlib.ExitStack() as stack:
         policy = build_policy(config, environment)
         learner = registry.get("learners", config.learner.name)(
             config.learner, policy, mirror=environment.mirror(), seed=seeds.derive(config.seed, "learner")
         )
+        length = config.learner.steps
+        if ahead:
+            stack.enter_context(at_most(max(1, machine.threads() - ahead)))
+            collector = Collectors(environment, config.env, policy, length, config.seed, ahead)
+            stack.callback(collector.close)
+        else:
+            collector = Collector(environment, policy, length, config.seed, parallel.rank())
         training = Training(
             directory,
-            environment,
+            collector,
             policy,
             learner,
             seed=config.seed,

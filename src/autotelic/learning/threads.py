@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -28,15 +28,20 @@ def side_by_side(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> li
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """This thread works by itself for a while. Threads that share an operation wait for each other at its end: where it
-    takes microseconds and something else wants a core, most of the time goes into waiting."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def at_most(threads: int) -> Iterator[None]:
+    """This thread works with so many for a while. Threads that share an operation wait for each other at its end: where
+    it takes microseconds and something else wants a core, most of the time goes into waiting."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(threads, before))
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
+
+
+def alone() -> AbstractContextManager[None]:
+    """This thread works by itself for a while."""
+    return at_most(1)
 
 
 @cache

@@ -14,23 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from autotelic.errors import UserError
 from autotelic.learning import parallel
-from autotelic.learning.threads import alone
-from autotelic.physics.base import Environment, Step
+from autotelic.physics.base import Environment
 from autotelic.policies.base import Policy
-from autotelic.runs import seeds
 from autotelic.runs.checkpoints import CheckpointConfig
-from autotelic.runs.config import plain
 from autotelic.runs.directory import Run
-from autotelic.training.evaluate import Evaluation, as_tensors, evaluate
+from autotelic.training.collecting import Collector, Metrics
+from autotelic.training.collectors import Collectors
+from autotelic.training.evaluate import Evaluation, evaluate
 from autotelic.training.ppo import PPO
-from autotelic.training.rollouts import Rollout
-
-Metrics = dict[str, float]
-UNIMPORTANT = ("threads", "processes")  # settings of environments that change nothing but their speed
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,7 @@ class Training:
     def __init__(
         self,
         run: Run | None,
-        environment: Environment,
+        collector: Collector | Collectors,
         policy: Policy,
         learner: PPO,
         *,
@@ -62,20 +56,18 @@ class Training:
         exam: Exam | None = None,
     ) -> None:
         """`run`: None in a process that follows the first."""
-        learner.config.minibatch(environment.count)  # a batch that does not divide is said at once
-        self._run, self.environment, self.policy, self.learner = run, environment, policy, learner
+        learner.config.minibatch(collector.rollout.count)  # a batch that does not divide is said at once
+        self._run, self.collector, self.policy, self.learner = run, collector, policy, learner
+        self.environment = collector.environment
         self.seed, self.checkpoint, self.last_step = seed, checkpoint or CheckpointConfig(), last_step
         self.exam, self.last_minutes = exam, last_minutes
         self._exam: Environment | None = None
-        self.rollout = Rollout(learner.config.steps, environment.count, environment.sizes)
         self.step = 0  # of all environments together
         self.iteration = 0
         self.seconds = 0.0  # spent in iterations, without measuring, over all the processes this run has had
         self.measured: Evaluation | None = None  # since something was last learned
         self.best: tuple[float, ...] | None = None  # the best score an evaluation had
-        self.episodes = Episodes(environment.count)
         self.begun_anew = False  # whether environments are not as the checkpoint left them, because they are others
-        self._obs: dict[str, torch.Tensor] | None = None
         self._times: dict[str, float] = {}
 
     @property
@@ -95,7 +87,7 @@ class Training:
 
     def _iterate(self) -> Metrics:
         with self._timed("rollout"):
-            figures = self._collect()
+            figures = self.collector.collect(self.iteration, self.step)
         with self._timed("learn"):
             figures |= self._learn()
         self.iteration += 1
@@ -104,7 +96,7 @@ class Training:
 
     @property
     def steps_an_iteration(self) -> int:
-        return self.rollout.length * self.environment.count * parallel.processes()
+        return self.collector.rollout.length * self.collector.rollout.count * parallel.processes()
 
     def follow(self) -> None:
         """What a process that is not the first does: the same iterations, with environments of its own."""
@@ -117,32 +109,6 @@ class Training:
             else:
                 self._restore(*told)
 
-    def _collect(self) -> Metrics:
-        obs, environment, rollout = self._begun(), self.environment, self.rollout
-        generator = torch.Generator().manual_seed(self._seed("sample", self.iteration))
-        with alone():  # a simulation has threads of its own, which must not wait for those of a small product
-            for t in range(rollout.length):
-                decision = self.policy.sample(obs, generator)
-                step = environment.step(decision.action.numpy())
-                rollout.add(t, obs, decision.trace, step)
-                self.episodes.add(step)
-                obs = as_tensors(step.obs)
-        rollout.close(obs)
-        self._obs = obs
-        return self.episodes.figures() | {"broken": float(environment.broken)}
-
-    def _begun(self) -> dict[str, torch.Tensor]:
-        """The observation under way; of a new run, the first."""
-        if self._obs is None:
-            self._obs = as_tensors(self.environment.reset(self._seed("environment", self.step)))
-            if self.environment.stagger(np.random.default_rng(self._seed("stagger"))):
-                self.episodes.staggered()
-        return self._obs
-
-    def _seed(self, *purpose: str | int) -> int:
-        """Of what each process has for itself."""
-        return seeds.derive(self.seed, *purpose, parallel.rank())
-
     @property
     def progress(self) -> float | None:
         """The share of the run that is done, if anything bounds it."""
@@ -154,12 +120,13 @@ class Training:
     def _learn(self) -> Metrics:
         self.measured = None
         learned: Metrics = {}
+        rollout = self.collector.rollout
         # The first rollout was seen by a normaliser that knew nothing: it is only looked at.
-        if self.iteration > 0 or not self.policy.normalises:
-            learned = self.learner.update(self.rollout, self.progress)
+        if self.iteration > self.collector.lag or not self.policy.normalises:
+            learned = self.learner.update(rollout, self.progress, self.collector.actor)
         else:
-            self.rollout.check()
-        self.policy.observe(self.rollout.obs)
+            rollout.check()
+        self.policy.observe(rollout.obs)
         return {f"learn/{name}": value for name, value in learned.items()}
 
     def measure(self, progress: Callable[[int], object] | None = None) -> Evaluation:
@@ -224,18 +191,11 @@ class Training:
 
     def _own_state(self) -> dict[str, Any]:
         """What each process has for itself; of the learner, the returns under way."""
-        self._begun()  # a run may be stopped before its first step
         return {
             "learner": self.learner.state(),
-            "environment": self.environment.state(),
-            "episodes": self.episodes.state(),
-            "task": self._settings,
+            "collector": self.collector.state(self.step),
+            "task": self.collector.settings,
         }
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        """Of the environment, as far as its state depends on them."""
-        return {name: value for name, value in plain(self.environment.config).items() if name not in UNIMPORTANT}
 
     @property
     def task(self) -> dict[str, Any]:
@@ -257,14 +217,12 @@ class Training:
         self.step, self.iteration = step, state["iteration"]
         own = state["processes"][parallel.rank()]
         self.learner.load_state(own["learner"])
-        if own["task"] != self._settings:  # a fork goes on in other environments, which have no such state
+        if own["task"] != self.collector.settings:  # a fork goes on in other environments, which have no such state
             self.learner.begin_episodes()
             self.begun_anew = True
             return
-        self._obs = as_tensors(self.environment.load_state(own["environment"]))
-        if self.environment.exact:
-            self.episodes.load_state(own["episodes"])
-        else:  # all of them have begun a new episode
+        self.collector.load_state(own["collector"])
+        if not self.environment.exact:  # all of them have begun a new episode
             self.learner.begin_episodes()
 
     def result(self, finished: bool) -> dict[str, Any]:
@@ -278,7 +236,7 @@ class Training:
             "env": self.environment.name,
             "steps_per_second": round(self.step / self.seconds, 1) if self.seconds else 0.0,
             "eval": self.measured,
-            "broken": self.environment.broken,
+            "broken": self.collector.broken,
         }
 
     def end(self) -> None:
@@ -310,59 +268,3 @@ def load_policy(policy: Policy, state: Mapping[str, Any], task: Mapping[str, Any
     except RuntimeError as error:
         reason = " ".join(str(error).split()).partition(":")[2].strip()
         raise UserError(f"the checkpoint's weights do not fit: keep policy as it was ({reason})") from error
-
-
-class Episodes:
-    """Returns and lengths of the episodes that are under way, and figures of those that ended in an iteration."""
-
-    def __init__(self, count: int) -> None:
-        self._returns, self._lengths = np.zeros(count), np.zeros(count, np.int64)
-        self._whole = np.ones(count, bool)  # not so for a first episode that pretends to have begun before
-        self._steps = 0
-        self._terms: dict[str, np.ndarray] = {}
-        self._ended: dict[str, list[np.ndarray]] = {}
-        self._last: Metrics = {}
-
-    def staggered(self) -> None:
-        self._whole[:] = False
-
-    def add(self, step: Step) -> None:
-        self._steps += 1
-        self._returns += step.reward
-        self._lengths += 1
-        for name, values in step.terms.items():
-            if name in self._terms:
-                self._terms[name] += values
-            else:
-                self._terms[name] = np.array(values, np.float64)
-        if len(ids := step.ended):
-            whole = self._whole[ids]
-            ended = {"return": self._returns[ids], "length": self._lengths[ids], **step.episodes}
-            for name, values in ended.items():
-                self._ended.setdefault(name, []).append(values[whole])
-            self._returns[ids], self._lengths[ids], self._whole[ids] = 0.0, 0, True
-
-    def figures(self) -> Metrics:
-        """Means since they were last asked for. Where no episode ended, the last ones still hold."""
-        terms = {f"reward/{name}": float(values.mean()) / self._steps for name, values in self._terms.items()}
-        ended = {name: np.concatenate(values) for name, values in self._ended.items()}
-        number = len(ended.get("return", ()))
-        if number:
-            known = {name: values for name, values in ended.items() if not np.isnan(values).all()}
-            self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in known.items()}
-            if "success" in known:  # where nothing was said of it there was none
-                self._last["episode/success"] = float(known["success"].sum()) / number
-        self._steps, self._terms, self._ended = 0, {}, {}
-        return {**self._last, "episode/ended": float(number), **terms}
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "returns": self._returns.copy(),
-            "lengths": self._lengths.copy(),
-            "whole": self._whole.copy(),
-            "last": dict(self._last),
-        }
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        self._returns[:], self._lengths[:] = state["returns"], state["lengths"]
-        self._whole[:], self._last = state["whole"], dict(state["last"])

@@ -4,6 +4,9 @@ An update looks at the policy as it was when the rollout was collected (how like
 with the same code, on the same minibatches, as the first pass over them: in its first minibatch every ratio is
 exactly 1. What a policy says there of an observation must not depend on anything that an update changes, so normaliser
 statistics move between updates only, and observations are prepared once for all passes.
+
+A rollout may have been collected by the policy as it was an update earlier. Its rows are then weighted by how much
+likelier their decisions have become, and all else is the same.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from autotelic.training.rollouts import Rollout
 
 Figures = dict[str, float]
 
+HEAVIEST = 2.0  # the most a row counts that the policy has come to like since it was collected
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -44,6 +48,7 @@ class Batch(NamedTuple):
     value: Tensor
     advantage: Tensor
     returns: Tensor
+    weight: Tensor | None  # how much likelier the decision was than for who took it; None: as likely
 
     def select(self, rows: Tensor) -> Batch:
         size = len(self.log_prob)
@@ -52,7 +57,11 @@ class Batch(NamedTuple):
             _rows(self.obs, both),
             _rows(self.trace, both),
             _rows(self.parameters, rows),
-            *(values.index_select(0, rows) for values in self[3:]),
+            self.log_prob.index_select(0, rows),
+            self.value.index_select(0, rows),
+            self.advantage.index_select(0, rows),
+            self.returns.index_select(0, rows),
+            None if self.weight is None else self.weight.index_select(0, rows),
         )
 
 
@@ -108,15 +117,16 @@ class PPO:
 
     # One update
 
-    def update(self, rollout: Rollout, progress: float | None = None) -> Figures:
-        """Learns from a rollout. `progress` is the share of the run that is done, for a schedule; None: unknown."""
+    def update(self, rollout: Rollout, progress: float | None = None, actor: Policy | None = None) -> Figures:
+        """Learns from a rollout. `progress` is the share of the run that is done, for a schedule; None: unknown.
+        `actor` is the policy that collected it; None: the one that learns, as it is."""
         size = self.config.minibatch(rollout.count, rollout.length)
         rollout.check()
         self._begin(progress)
         kept = [weight.clone() for weight in self.frozen.values()]
         with _deterministic(self.config.deterministic):
             first = self._shuffled(0, rollout.length * rollout.count)
-            batch, figures = self._batch(rollout, first, size)
+            batch, figures = self._batch(rollout, first, size, actor)
             figures |= self._passes(batch, first, size)
         for (name, weight), before in zip(self.frozen.items(), kept, strict=True):
             if not torch.equal(weight, before):
@@ -143,12 +153,16 @@ class PPO:
     # What is known before anything changes
 
     @torch.no_grad()
-    def _batch(self, rollout: Rollout, order: Tensor, size: int) -> tuple[Batch, Figures]:
+    def _batch(self, rollout: Rollout, order: Tensor, size: int, actor: Policy | None = None) -> tuple[Batch, Figures]:
         config, figures = self.config, {}
         raw = {name: values.flatten(0, 1).to(self.device) for name, values in rollout.obs.items()}
         trace = {name: values.flatten(0, 1).to(self.device) for name, values in rollout.trace.items()}
         obs = self.policy.prepare(raw)
-        old = self._evaluated(obs, trace, order, size)
+        old = self._evaluated(self.policy, obs, trace, order, size)
+        weight = None
+        if actor is not None and actor is not self.policy:
+            taken = self._evaluated(actor, actor.prepare(raw), trace, order, size)
+            weight = (old.log_prob - taken.log_prob).exp().clamp(max=HEAVIEST)
         tail = self.policy.prepare({name: values.to(self.device) for name, values in rollout.tail().items()})
         rewards = rollout.reward
         if self.scaling is not None:
@@ -167,14 +181,14 @@ class PPO:
             obs = {name: torch.cat([values, image[name]]) for name, values in obs.items()}
             turned = self.policy.mirrored(trace, *self.mirror["action"])
             trace = {name: torch.cat([values, turned[name]]) for name, values in trace.items()}
-        return Batch(obs, trace, old.parameters, old.log_prob, old.value, advantages, returns), figures
+        return Batch(obs, trace, old.parameters, old.log_prob, old.value, advantages, returns, weight), figures
 
-    def _evaluated(self, obs: Observations, trace: Trace, order: Tensor, size: int) -> Evaluation:
+    def _evaluated(self, policy: Policy, obs: Observations, trace: Trace, order: Tensor, size: int) -> Evaluation:
         """All rows, looked at minibatch by minibatch as the first pass will."""
         found: list[Evaluation] = []
         for rows in order.split(size):
             with self._precision():
-                found.append(self.policy.evaluate(_rows(obs, rows), _rows(trace, rows)))
+                found.append(policy.evaluate(_rows(obs, rows), _rows(trace, rows)))
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order), device=self.device)
         if self.config.entropy and found[0].entropy is None:
@@ -225,6 +239,8 @@ class PPO:
         first."""
         if self.config.normalise_advantages == "minibatch":
             part = part._replace(advantage=rules.normalised(part.advantage))
+        if part.weight is not None:
+            part = part._replace(advantage=part.advantage * part.weight, weight=None)
         for weight in self.weights:
             weight.grad = None
         with self._precision():
@@ -244,7 +260,8 @@ class PPO:
         # A mirrored decision counts like its original. It was as likely as that one: it is one of the mirrored policy.
         learned = len(found.log_prob) if config.symmetry == "augment" else size
         old_log_prob, old_value, advantage, returns = (
-            values.repeat(learned // size) if learned > size else values for values in part[3:]
+            values.repeat(learned // size) if learned > size else values
+            for values in (part.log_prob, part.value, part.advantage, part.returns)
         )
         policy, clipped, ratio = rules.surrogate_loss(
             found.log_prob[:learned], old_log_prob, advantage, config.clip, config.clip_high or config.clip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -62,6 +65,41 @@ class Rollout:
     def close(self, obs: Observations) -> None:
         """The observation after the last step."""
         self._last = {name: obs[name].clone() for name in self.obs}
+
+    def packed(self) -> dict[str, Any]:
+        """All of it, to be sent to another process."""
+        return {
+            "obs": {name: values.numpy() for name, values in self.obs.items()},
+            "trace": {name: values.numpy() for name, values in self.trace.items()},
+            "reward": self._reward,
+            "terminated": self._terminated,
+            "ended": self._ended,
+            "last": {name: values.numpy() for name, values in self._last.items()},
+            "cut": self._cut,
+        }
+
+    def unpack(self, first: int, packed: Mapping[str, Any]) -> None:
+        """Takes what another process collected in the environments from `first` on; call it for all of them, in
+        order."""
+        reward = packed["reward"]
+        rows = slice(first, first + reward.shape[1])
+        if first == 0:
+            self._cut.clear()
+            self._last = {name: torch.zeros(values.shape[1:]) for name, values in self.obs.items()}
+        if not self.trace:
+            whole = (self.length, self.count)
+            self.trace = {
+                name: torch.zeros(whole + values.shape[2:], dtype=torch.from_numpy(values).dtype)
+                for name, values in packed["trace"].items()
+            }
+        for mine, sent in ((self.obs, packed["obs"]), (self.trace, packed["trace"])):
+            for name, values in sent.items():
+                mine[name][:, rows] = torch.from_numpy(values)
+        for name, values in packed["last"].items():
+            self._last[name][rows] = torch.from_numpy(values)
+        self._reward[:, rows], self._terminated[:, rows] = reward, packed["terminated"]
+        self._ended[:, rows] = packed["ended"]
+        self._cut += [(t, ids + first, finals) for t, ids, finals in packed["cut"]]
 
     def tail(self) -> Observations:
         """The observations that are in no row but whose values are needed: after the last step [count], then the final

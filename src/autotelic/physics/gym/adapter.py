@@ -14,9 +14,9 @@ from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_i
 
 from autotelic.errors import UserError
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
-from autotelic.physics.gym.shared import described
 from autotelic.physics.gym.workers import Workers
 from autotelic.runs import machine, seeds
+from autotelic.runs.remote import described
 
 SEEDS = 2**31  # older environments hand their seed to generators that take no more than 32 bits
 

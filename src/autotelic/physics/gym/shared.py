@@ -1,4 +1,4 @@
-"""What the processes of environments share with the one that started them: memory, and short messages.
+"""What the processes of environments share with the one that started them: what they are asked, and memory.
 
 The memory is one file without a name (memfd) that all of them map. It is gone with the last of them, however they end.
 Everything large is in it, so that a step is one byte to each process and one byte back.
@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import pickle
-import socket
-import struct
-import sysconfig
-import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +18,6 @@ from gymnasium.envs.registration import EnvSpec
 from autotelic.physics.gym.spaces import Actions
 
 RESET, STEP, PICTURE = b"r", b"s", b"p"  # asked of a process
-DONE, FAILED = b"+", b"-"  # its answers; a failure is followed by what there is to say of it
-HERE = f"{Path(__file__).parents[2]}/"  # this package
-LIBRARIES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib"))
 
 
 @dataclass(frozen=True)
@@ -88,45 +79,3 @@ def _map(descriptor: int, length: int) -> mmap.mmap:
     # Grows the file, never shrinks it, and fails here where memory is short; after ftruncate the first write would die.
     os.posix_fallocate(descriptor, 0, length)
     return mmap.mmap(descriptor, length)
-
-
-class Channel:
-    """One end of a connection. Single bytes go as they are; objects are pickled: both ends are this program's."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.end = end
-        self.send = end.sendall
-        self.receive = end.recv
-
-    def send_object(self, value: Any) -> None:
-        content = pickle.dumps(value)
-        self.send(struct.pack("!Q", len(content)) + content)
-
-    def receive_object(self) -> Any:
-        (length,) = struct.unpack("!Q", self._receive_all(8))
-        return pickle.loads(self._receive_all(length))
-
-    def _receive_all(self, length: int) -> bytes:
-        content = bytearray()
-        while len(content) < length:
-            part = self.receive(min(length - len(content), 1 << 20))
-            if not part:
-                raise EOFError("the other end of the connection is gone")
-            content += part
-        return bytes(content)
-
-    def close(self) -> None:
-        self.end.close()
-
-
-def described(error: BaseException) -> str:
-    """An exception in one line: its class, its message, and the last line it came through that is the user's own; where
-    it came through none, that of a library."""
-    message = " ".join(str(error).split())[:1000]
-    line = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    passed = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in passed if not frame.filename.startswith((HERE, "<"))]
-    own = [frame for frame in frames if not frame.filename.startswith(LIBRARIES)]
-    for frame in (own or frames)[-1:]:
-        line += f" ({frame.filename}:{frame.lineno})"
-    return line

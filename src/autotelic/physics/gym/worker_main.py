@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import traceback
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.physics.gym.shared import DONE, FAILED, RESET, STEP, Channel, Job, Made, Memory, described, places
+from autotelic.physics.gym.shared import RESET, STEP, Job, Made, Memory, places
 from autotelic.physics.gym.spaces import Actions, observation_size, row_of
 from autotelic.runs import workers
+from autotelic.runs.remote import DONE, Channel, described
 
 
 class Worker:
@@ -123,12 +123,12 @@ def _serve(worker: Worker, channel: Channel) -> None:
     worker.close()
 
 
-def main(name: str, connection: int, memory: int) -> None:
+def main(connection: int, name: str, memory: str) -> None:
     workers.follow_lifeline()
     channel = Channel(socket.socket(fileno=connection))
     worker: Worker | None = None
     try:
-        worker = Worker(name, channel.receive_object(), memory)
+        worker = Worker(name, channel.receive_object(), int(memory))
         _serve(worker, channel)
     except BaseException as error:  # of an environment: SystemExit too. It is told to who asked, and this process ends
         if worker is None:  # a job that holds a class is received by importing the module of that class
@@ -136,5 +136,4 @@ def main(name: str, connection: int, memory: int) -> None:
         else:
             line = worker.failure(error)
         with contextlib.suppress(OSError):  # unless nobody is there any more
-            channel.send(FAILED)
-            channel.send_object((line, traceback.format_exc()))
+            channel.fail(line)

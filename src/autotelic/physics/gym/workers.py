@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import select
-import signal
-import socket
 import struct
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -19,24 +14,16 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from autotelic.errors import UserError
-from autotelic.physics.gym.shared import DONE, FAILED, PICTURE, RESET, STEP, Channel, Job, Made, Memory, places
+from autotelic.physics.gym import worker_main
+from autotelic.physics.gym.shared import PICTURE, RESET, STEP, Job, Made, Memory, places
 from autotelic.physics.gym.spaces import Actions
-from autotelic.runs import workers
-
-# What is importable here is importable there, in the same order, without a variable that programs which an environment
-# starts would inherit.
-PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from autotelic.physics.gym.worker_main import main; main(sys.argv[2], *map(int, sys.argv[3:]))"
-)
-PATIENCE = 10.0  # seconds that environments have to close themselves
+from autotelic.runs.remote import PATIENCE, Remote
 
 
 @dataclass
 class Child:
     job: Job
-    process: subprocess.Popen[bytes]
-    channel: Channel
+    remote: Remote
 
 
 class Workers:
@@ -54,7 +41,7 @@ class Workers:
             for process in range(processes):
                 first, last = edges[process : process + 2]
                 self._start(Job(spec, options, first, last, count, process, processes), descriptor)
-            self._by_descriptor = {child.channel.end.fileno(): child for child in self._children}
+            self._by_descriptor = {child.remote.channel.end.fileno(): child for child in self._children}
             self._poll = select.poll()
             for end in self._by_descriptor:
                 self._poll.register(end, select.POLLIN)
@@ -68,20 +55,10 @@ class Workers:
             os.close(descriptor)
 
     def _start(self, job: Job, memory: int) -> None:
-        here, there = socket.socketpair()
-        with there:
-            path = json.dumps([entry or os.getcwd() for entry in sys.path])
-            process = workers.start(
-                [sys.executable, "-c", PROGRAM, path, self.name, str(there.fileno()), str(memory)],
-                stdout=2,  # what environments print must not come between the lines of a result
-                pass_fds=[there.fileno(), memory],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},  # the processes share the processors already
-                lifeline=True,
-            )
-        child = Child(job, process, Channel(here))
+        child = Child(job, Remote(worker_main.__name__, self.name, str(memory), pass_fds=[memory]))
         self._children.append(child)
         try:
-            child.channel.send_object(job)
+            child.remote.channel.send_object(job)
         except ConnectionError:
             self._died(child)
 
@@ -110,7 +87,7 @@ class Workers:
         try:
             for child in children:
                 try:
-                    child.channel.send(command)
+                    child.remote.channel.send(command)
                 except ConnectionError:
                     self._died(child)
             return self._wait(len(children), objects=objects)
@@ -125,26 +102,14 @@ class Workers:
             for descriptor, _ in self._poll.poll():
                 child = self._by_descriptor[descriptor]
                 try:
-                    answer = child.channel.receive(1)
-                    if answer == FAILED:
-                        line, where = child.channel.receive_object()
-                        error = UserError(line)
-                        error.add_note(where)  # for --debug
-                        raise error
-                    if objects and answer == DONE:
-                        found[child.job.process] = child.channel.receive_object()
+                    found[child.job.process] = child.remote.answer(objects=objects)
                 except (ConnectionError, EOFError):
-                    answer = b""
-                if answer != DONE:
                     self._died(child)
                 awaited -= 1
         return found
 
     def _died(self, child: Child) -> NoReturn:
-        code = workers.wait(child.process, PATIENCE)
-        how = "closed its connection" if code is None else f"ended with exit code {code}"
-        if code is not None and code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
+        how = child.remote.how_it_ended()
         index, job = int(self._places[child.job.process]), child.job
         which = f"environment {index}" if index >= 0 else f"environments {job.first} to {job.last - 1}"
         raise UserError(f"{self.name}, {which}: the process {how}")
@@ -153,12 +118,10 @@ class Workers:
         """Environments close themselves if they have the time."""
         children, self._children = self._children, []
         for child in children:
-            child.channel.close()
+            child.remote.hang_up()
         end = time.monotonic() + patience
         for child in children:
-            if patience:
-                workers.wait(child.process, max(0.0, end - time.monotonic()))
-            workers.stop(child.process)
+            child.remote.close(end - time.monotonic())
 
 
 def _check_portable(name: str, spec: EnvSpec, options: dict[str, Any]) -> None:

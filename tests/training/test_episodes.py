@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from autotelic.physics.base import Step
-from autotelic.training.loop import Episodes
+from autotelic.training.collecting import Episodes
 
 
 def step(reward, ended=(), terms=None, episodes=None):
