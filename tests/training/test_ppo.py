@@ -384,7 +384,7 @@ def trained(symmetry: str, **settings: Any) -> MLPPolicy:
 def test_an_augmented_step_leaves_a_mirrored_policy_mirrored() -> None:
     # One step: what rounding leaves of a gradient that is 0, Adam makes as large as any other in a few.
     assert oddness(trained("off", epochs=1, minibatches=1)) > 0.01
-    assert oddness(trained("augment", epochs=1, minibatches=1)) < 1e-5
+    assert oddness(trained("augment", epochs=1, minibatches=1)) < 1e-4
 
 
 def test_augmentation_doubles_what_is_learned_from() -> None:

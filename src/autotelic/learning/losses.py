@@ -87,8 +87,10 @@ def clipped_surrogate(
     the gradient away. One for tokens and for robots."""
     ratio = log_ratio.exp()
     free = ratio * advantages
-    bound = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
-    return -torch.minimum(free, bound), (bound < free).detach()
+    with torch.no_grad():  # what is at its bound has no gradient: to say so is half the work of a minimum
+        bound = ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
+        clipped = bound < free
+    return -torch.where(clipped, bound, free), clipped
 
 
 def clipped_error(values: Tensor, old_values: Tensor, returns: Tensor, clip: float) -> tuple[Tensor, Tensor]:
@@ -97,10 +99,10 @@ def clipped_error(values: Tensor, old_values: Tensor, returns: Tensor, clip: flo
     With `clip` above 0, a value that has moved further than that from `old_values` gains nothing by moving on: the
     larger of its error and of its error when held at the bound counts.
     """
-    errors = (values - returns) ** 2
-    held = errors
-    if clip > 0:
-        held = (old_values + (values - old_values).clamp(-clip, clip) - returns) ** 2
+    errors = (values - returns).square()
+    if clip <= 0:
+        return 0.5 * errors, torch.zeros_like(errors, dtype=torch.bool)
+    held = (old_values + (values - old_values).clamp(-clip, clip) - returns).square()
     return 0.5 * torch.maximum(errors, held), (held > errors).detach()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from autotelic.learning import parallel
 from autotelic.learning.losses import clipped_error, clipped_surrogate
 from autotelic.learning.moments import moments
 
@@ -44,6 +45,9 @@ def sampled_kl(log_prob: Tensor, old_log_prob: Tensor) -> Tensor:
 @torch.no_grad()
 def normalised(advantages: Tensor) -> Tensor:
     """Less their mean, over their deviation, both over all processes."""
+    if parallel.processes() == 1:
+        variance, mean = torch.var_mean(advantages, correction=0)
+        return (advantages - mean) / (variance.sqrt() + 1e-8)
     count, mean, squares = moments(advantages)
     std = (squares / count).sqrt()
     return (advantages - mean.to(advantages.dtype)) / (std.to(advantages.dtype) + 1e-8)
