@@ -5,7 +5,7 @@
     python benchmarks/throughput.py table
 
 `train` runs PPO (rollout and update) of autotelic, stable-baselines3, rsl_rl and CleanRL's algorithm on the same task
-with the same network, epochs and minibatch; `step` steps environments with random actions. Each measurement has a
+with the same network, epochs and minibatch (autotelic-ahead has collectors=1); `step` steps environments with random actions. Each measurement has a
 process of its own; all of a repeat follow each other in one run, so that what the machine does to one it does to all.
 JSON lines are printed and appended to results/throughput.jsonl; `table` prints medians and ratios of what is there.
 The peers are installed with pip install 'autotelic[peers]'.
@@ -25,7 +25,7 @@ from autotelic.runs import machine
 
 RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
 WHO = {
-    "train": ("autotelic", "sb3", "sb3-processes", "rsl_rl", "cleanrl"),
+    "train": ("autotelic", "autotelic-ahead", "sb3", "sb3-processes", "rsl_rl", "cleanrl"),
     "step": ("autotelic", "batch", "gymnasium", "envpool"),
 }
 OURS = ("humanoid-walk",)  # tasks that only our own simulation has

@@ -17,7 +17,7 @@ from autotelic.physics.base import Environment
 Iterate = Callable[[], int]
 
 
-def autotelic(task: str, count: int) -> Iterate:
+def autotelic(task: str, count: int, *, collectors: int = 0) -> Iterate:
     from autotelic.cli import train, train_session
     from autotelic.runs import config as configuration
     from autotelic.runs.directory import Run
@@ -27,6 +27,7 @@ def autotelic(task: str, count: int) -> Iterate:
     overrides = [
         f"env={task}",
         f"env.count={count}",
+        f"collectors={collectors}",
         f"root={root}",
         "run=one",
         f"policy.hidden=[{','.join(map(str, HIDDEN))}]",
@@ -276,6 +277,7 @@ def main() -> None:
     who, task, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     makers: dict[str, Callable[[str, int], Iterate]] = {
         "autotelic": autotelic,
+        "autotelic-ahead": lambda task, count: autotelic(task, count, collectors=1),
         "sb3": sb3,
         "sb3-processes": lambda task, count: sb3(task, count, processes=True),
         "rsl_rl": rsl_rl,
