@@ -5,8 +5,9 @@
     python benchmarks/throughput.py table
 
 `train` runs PPO (rollout and update) of autotelic, stable-baselines3, rsl_rl and CleanRL's algorithm on the same task
-with the same network, epochs and minibatch (autotelic-ahead has collectors=1); `step` steps environments with random actions. Each measurement has a
-process of its own; all of a repeat follow each other in one run, so that what the machine does to one it does to all.
+with the same network, epochs and minibatch (autotelic-ahead has collectors=1); `step` steps environments with random
+actions. Each measurement has a process of its own; all of a repeat follow each other in one run, so that what the
+machine does to one it does to all.
 JSON lines are printed and appended to results/throughput.jsonl; `table` prints medians and ratios of what is there.
 The peers are installed with pip install 'autotelic[peers]'.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from autotelic import __version__
 from autotelic.errors import UserError
 from autotelic.physics.base import Environment, Step
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
+from autotelic.show import onnx as show_onnx
 from autotelic.show.onnx import check_parity, export_policy
 
 BOX, FREE = spaces.Box(-1, 1, (2,)), spaces.Box(-np.inf, np.inf, (2,))
@@ -188,6 +190,53 @@ def test_a_network_that_differs_by_more_than_the_tolerance_is_refused(wrong: flo
     check_parity(network, same, obs)
     with pytest.raises(RuntimeError, match="differs from torch's by"):
         check_parity(network, network_of([[0.5], [wrong]])[1], obs)
+
+
+def grown() -> tuple[MLPPolicy, Still]:
+    """As after long training: large weights, and statistics of very different scales."""
+    torch.manual_seed(0)
+    environment = Still(spaces.Box(-1, 1, (12,)))
+    environment.sizes = {"policy": 60}
+    policy = MLPPolicy(MLPConfig(hidden=(256, 256), activation="silu"), environment.sizes, environment.action_space)
+    with torch.no_grad():
+        for layer in policy.actor.network.layers:
+            layer.weight.mul_(2)
+            layer.bias.normal_()
+        policy.actor.head.get_parameter("mean.weight").mul_(300)
+    policy.observe({"policy": torch.logspace(-3, 3, 60) * (7 + torch.randn(512, 60))})
+    return policy, environment
+
+
+def test_rounding_alone_refuses_no_export(tmp_path):
+    export_policy(*grown(), tmp_path, {})
+
+
+def in_half_precision(policy: MLPPolicy) -> None:
+    for parameter in policy.parameters():
+        parameter.copy_(parameter.half())
+
+
+def with_other_statistics(policy: MLPPolicy) -> None:
+    policy.actor.normaliser.get_buffer("scale").mul_(1.0001)
+
+
+def with_one_weight_wrong(policy: MLPPolicy) -> None:
+    policy.actor.network.layers.get_parameter("1.weight")[5, 7] *= 1.01
+
+
+@pytest.mark.parametrize("spoil", [in_half_precision, with_other_statistics, with_one_weight_wrong])
+def test_a_wrong_export_of_a_policy_with_large_weights_is_refused(spoil: Callable[..., None], tmp_path, monkeypatch):
+    def wrong(actor: nn.Module, size: int) -> bytes:
+        actor = copy.deepcopy(actor)
+        with torch.no_grad():
+            spoil(actor.policy)
+        return right(actor, size)
+
+    right = show_onnx.to_onnx
+    monkeypatch.setattr(show_onnx, "to_onnx", wrong)
+    with pytest.raises(RuntimeError, match="differs from torch's by"):
+        export_policy(*grown(), tmp_path, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_network_that_chooses_differently_is_refused():
