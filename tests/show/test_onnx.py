@@ -199,9 +199,9 @@ def grown() -> tuple[MLPPolicy, Still]:
     environment.sizes = {"policy": 60}
     policy = MLPPolicy(MLPConfig(hidden=(256, 256), activation="silu"), environment.sizes, environment.action_space)
     with torch.no_grad():
-        for layer in policy.actor.network.layers:
-            layer.weight.mul_(2)
-            layer.bias.normal_()
+        for layer in ("0", "1"):
+            policy.actor.network.layers.get_parameter(f"{layer}.weight").mul_(2)
+            policy.actor.network.layers.get_parameter(f"{layer}.bias").normal_()
         policy.actor.head.get_parameter("mean.weight").mul_(300)
     policy.observe({"policy": torch.logspace(-3, 3, 60) * (7 + torch.randn(512, 60))})
     return policy, environment

@@ -122,9 +122,9 @@ def observations(policy: Policy, environment: Environment) -> np.ndarray:
 def rounding(policy: Policy, obs: np.ndarray) -> np.ndarray:
     """[n]: how far each action moves when every weight moves to a float32 next to it.
 
-    To add up in another order does as much, and onnxruntime has its own; so has torch, for another number of rows. Far
-    from what a policy has seen, an action may be a small difference of large numbers: float32 then does not tell it to
-    TOLERANCE at all.
+    To add up in another order moves them as much, and onnxruntime has its own order, as torch has another for each
+    number of rows. Far from what a policy has seen, actions are small differences of large numbers: float32 does not
+    tell them to TOLERANCE.
     """
     given, near, chance = {"policy": torch.from_numpy(obs)}, copy.deepcopy(policy), torch.Generator().manual_seed(0)
     right, most = policy.act(given), torch.zeros(len(obs))
