@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from gymnasium import spaces
 from autotelic.physics.base import Environment
 
 Iterate = Callable[[], int]
+open_run = contextlib.ExitStack()  # closed at the end: what it holds would be closed with the function that made it
 
 
 def autotelic(task: str, count: int, *, collectors: int = 0) -> Iterate:
@@ -42,8 +44,8 @@ def autotelic(task: str, count: int, *, collectors: int = 0) -> Iterate:
     ]
     config = train.compose(overrides, None)
     plain = configuration.plain(config)
-    directory = Run.create(config.root, config.run, plain, verb="train", subject=task, seed=0).__enter__()
-    training = train_session.open_training(directory, config).__enter__()
+    directory = open_run.enter_context(Run.create(config.root, config.run, plain, verb="train", subject=task, seed=0))
+    training = open_run.enter_context(train_session.open_training(directory, config))
 
     def iterate() -> int:
         training.run_step()
@@ -283,7 +285,8 @@ def main() -> None:
         "rsl_rl": rsl_rl,
         "cleanrl": cleanrl,
     }
-    timed(makers[who](task, count), seconds)
+    with open_run:
+        timed(makers[who](task, count), seconds)
 
 
 if __name__ == "__main__":
