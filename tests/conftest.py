@@ -23,6 +23,9 @@ import pytest
 
 # As many tests as cores run side by side: more threads in each would wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A shell lets what it runs in the background ignore Ctrl-C, and all that is started from there: the programs that tests
+# interrupt too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOADED = [f"autotelic.cli.{verb}" for verb in ("play", "resume", "eval", "verify", "compare", "export", "runs")]
 LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.minds.learner", "hydra", "numpy"]
