@@ -5,9 +5,9 @@
     python benchmarks/throughput.py table
 
 `train` runs PPO (rollout and update) of autotelic, stable-baselines3, rsl_rl and CleanRL's algorithm on the same task
-with the same network, epochs and minibatch (autotelic-ahead has collectors=1); `step` steps environments with random
-actions. Each measurement has a process of its own; all of a repeat follow each other in one run, so that what the
-machine does to one it does to all.
+with the same network, epochs and minibatch (autotelic-ahead has collectors=1). `step` steps environments without
+learning: rollout asks a policy too, batch is MuJoCo's alone. Each measurement has a process of its own; all of a repeat
+follow each other in one run, so that what the machine does to one it does to all.
 JSON lines are printed and appended to results/throughput.jsonl; `table` prints medians and ratios of what is there.
 The peers are installed with pip install 'autotelic[peers]'.
 """
@@ -27,7 +27,7 @@ from autotelic.runs import machine
 RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
 WHO = {
     "train": ("autotelic", "autotelic-ahead", "sb3", "sb3-processes", "rsl_rl", "cleanrl"),
-    "step": ("autotelic", "batch", "gymnasium", "envpool"),
+    "step": ("autotelic", "rollout", "batch", "gymnasium", "envpool"),
 }
 OURS = ("humanoid-walk",)  # tasks that only our own simulation has
 

@@ -1,4 +1,4 @@
-"""One library stepped with random actions: python step.py WHO TASK COUNT SECONDS. Run by throughput.py."""
+"""One library stepped without learning: python step.py WHO TASK COUNT SECONDS. Run by throughput.py."""
 
 from __future__ import annotations
 
@@ -6,45 +6,71 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from common import environment, timed
+from common import HIDDEN, environment, timed
+
+from autotelic.physics.simulated import SimulatedEnvironment
+from autotelic.policies.mlp import MLPConfig, MLPPolicy
+from autotelic.training.collecting import Collector
 
 Iterate = Callable[[], int]
 STEPS = 64  # between looks at the clock
 
 
-def autotelic(task: str, count: int) -> Iterate:
+def collector(task: str, count: int) -> Collector:
+    """Environments of ours and a policy that knows nothing, some episodes after the start."""
     inner = environment(task, count)
-    inner.reset(0)
-    rng = np.random.default_rng(0)
-    actions = rng.uniform(-1, 1, (STEPS, count, *(inner.action_space.shape or ()))).astype(np.float32)
+    policy = MLPPolicy(MLPConfig(hidden=HIDDEN), inner.sizes, inner.action_space)
+    found = Collector(inner, policy, STEPS, seed=0)
+    for turn in range(4):
+        found.collect(turn, 0)
+    return found
+
+
+def rollout(task: str, count: int) -> Iterate:
+    """A policy asked for every action, and all kept that learning needs."""
+    found = collector(task, count)
+
+    def iterate() -> int:
+        found.collect(0, 0)
+        return STEPS * count
+
+    return iterate
+
+
+def autotelic(task: str, count: int) -> Iterate:
+    """Environments given the same actions again."""
+    found = collector(task, count)
+    actions = found.rollout.trace["action"].numpy()
 
     def iterate() -> int:
         for action in actions:
-            inner.step(action)
+            found.environment.step(action)
         return STEPS * count
 
     return iterate
 
 
 def batch(task: str, count: int) -> Iterate:
-    """MuJoCo's own batch of the same model and substeps: no observation, no reward; simulations reset when asked."""
-    from autotelic.physics.simulated import SimulatedEnvironment
-
-    inner = environment(task, count)
+    """MuJoCo's own batch, which goes through the states of a rollout again: no observation, no reward, and what reset
+    is put where it was then."""
+    found = collector(task, count)
+    inner = found.environment
     assert isinstance(inner, SimulatedEnvironment)
-    inner.reset(0)
     simulation = inner.simulation
-    rng = np.random.default_rng(0)
-    low, high = simulation.model.actuator_ctrlrange.T
-    controls = rng.uniform(low, high, (STEPS, count, simulation.model.nu))
+    start = simulation.batch.state.copy()
+    controls, places = [], []
+    for action in found.rollout.trace["action"].numpy():
+        ended = inner.step(action).ended
+        places.append((ended, simulation.batch.state[ended].copy()))
+        controls.append(simulation.ctrl.copy())
 
     def iterate() -> int:
-        for control in controls:
+        simulation.batch.state[:] = start
+        for control, (ended, states) in zip(controls, places, strict=True):
             simulation.ctrl[:] = control
             simulation.batch.step(nstep=simulation.substeps)
-        fallen = ~np.isfinite(simulation.qpos).all(axis=1)
-        if fallen.any():
-            simulation.batch.reset(np.flatnonzero(fallen))
+            if len(ended):
+                simulation.batch.state[ended] = states
         return STEPS * count
 
     return iterate
@@ -86,6 +112,7 @@ def envpool(task: str, count: int) -> Iterate:
 def main() -> None:
     who, task, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     makers: dict[str, Callable[[str, int], Iterate]] = {
+        "rollout": rollout,
         "autotelic": autotelic,
         "batch": batch,
         "gymnasium": gymnasium,
