@@ -4,10 +4,10 @@
     python benchmarks/quality.py table
 
 Every run is `autotelic train env=TASK`, as a user gets it, or benchmarks/peers/tuned.py, for the same number of steps;
-then the policy at its end plays 100 episodes without chance. A run that is in results/quality.jsonl is not repeated,
-so a benchmark that was stopped goes on; each line has the commit it was measured at. Runs have one thread each, and
---jobs of them are side by side: what is measured is what was learned, not how fast. `--key KEY=VALUE` tries other
-settings of ours, kept apart in the results.
+then the policy at its end plays 100 episodes without chance. A benchmark that was stopped goes on: a run that is in
+results/quality.jsonl is not repeated, and ours resume from their checkpoints under --root (default runs/quality). Each
+line has the commit it was measured at. Runs have one thread each, and --jobs of them are side by side: what is measured
+is what was learned, not how fast. `--key KEY=VALUE` tries other settings of ours, kept apart in the results.
 stable-baselines3 is installed with pip install 'autotelic[peers]'.
 """
 
@@ -19,7 +19,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,25 +42,26 @@ def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
-def measure(who: str, task: str, seed: int, keys: list[str]) -> None:
+def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None:
+    run = root / "-".join([task, str(seed), *keys]).replace("/", "_")
+    if who == "sb3":
+        command = [str(Path(__file__).parent / "peers" / "tuned.py"), task, str(STEPS[task]), str(seed), str(EPISODES)]
+    elif run.exists():
+        command = ["-m", "autotelic.cli", "resume", str(run)]
+    else:
+        command = ["-m", "autotelic.cli", "train", f"env={task}", f"steps={STEPS[task]}", f"seed={seed}"]
+        command += [f"root={root}", f"run={run.name}", f"evaluate_episodes={EPISODES}", "video=false", "env.threads=1"]
+        command += keys
     environ = os.environ | {"OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryDirectory(prefix="quality-") as root:
-        if who == "sb3":
-            script = str(Path(__file__).parent / "peers" / "tuned.py")
-            command = [sys.executable, script, task, str(STEPS[task]), str(seed), str(EPISODES)]
-        else:
-            command = [sys.executable, "-m", "autotelic.cli", "train", f"env={task}", f"steps={STEPS[task]}"]
-            command += [f"seed={seed}", f"root={root}", "run=one", f"evaluate_episodes={EPISODES}", "video=false"]
-            command += ["env.threads=1", *keys]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
-        if done.returncode:
-            raise SystemExit(f"{who} on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
-        if who == "sb3":
-            found = json.loads(done.stdout.strip().splitlines()[-1])
-        else:
-            result = json.loads((Path(root) / "one" / "result.json").read_text())
-            found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
-            found["minutes"] = round(result["minutes"], 2)
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, env=environ)
+    if done.returncode:
+        raise SystemExit(f"{who} on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
+    if who == "sb3":
+        found = json.loads(done.stdout.strip().splitlines()[-1])
+    else:
+        result = json.loads((run / "result.json").read_text())
+        found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
+        found["minutes"] = round(result["minutes"], 2)
     line = {"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found}
     line |= {"commit": machine.commit(), "cpu": machine.cpu()}
     print(json.dumps(line), flush=True)
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     missing = [each for each in missing if (*each[:3], *each[3]) not in known]
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for future in [pool.submit(measure, *each) for each in missing]:
+        for future in [pool.submit(measure, *each, arguments.root) for each in missing]:
             future.result()
 
 
@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--key", nargs="+", default=[])
+    parser.add_argument("--root", type=Path, default=Path("runs/quality"))
     arguments = parser.parse_args()
     if arguments.what == "table":
         table()
