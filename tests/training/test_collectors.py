@@ -106,6 +106,13 @@ def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, after: int):
             move(collectors.policy, 0.1)
 
 
+def test_simulations_that_broke_are_still_counted_after_a_resume(stack: ExitStack):
+    first, second = elsewhere(stack, 1), elsewhere(stack, 1)
+    first.broken = 3
+    second.load_state(first.state(0))
+    assert second.broken == 3
+
+
 def test_means_of_episodes_are_weighted_by_how_many_ended():
     one = {"episode/return": 10.0, "episode/ended": 3.0, "reward/alive": 1.0, "broken": 1.0}
     other = {"episode/return": 2.0, "episode/ended": 1.0, "reward/alive": 3.0, "broken": 0.0}

@@ -114,13 +114,14 @@ class Collectors:
             self._waited_for()
         self._tell((STATE, step))
         weights = self._given or (self._next if self._under_way else self.policy).state_dict()
-        return {"parts": self._answers(), "weights": {name: values.clone() for name, values in weights.items()}}
+        kept = {name: values.clone() for name, values in weights.items()}
+        return {"parts": self._answers(), "weights": kept, "broken": self.broken}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         for rank, part in enumerate(state["parts"]):
             self._tell((LOAD, part), rank)
         self._answers()
-        self._given = state["weights"]
+        self._given, self.broken = state["weights"], state["broken"]
 
     def close(self) -> None:
         for remote in self._remotes:
