@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
+from autotelic.physics import chance
 from autotelic.physics.humanoid import robot
 from autotelic.physics.humanoid.tasks import HumanoidStand, HumanoidWalk
-from autotelic.physics.randomisation import PRESETS, Randomisation, Randomiser, chance, noise_key, resolve
+from autotelic.physics.randomisation import PRESETS, Randomisation, Randomiser, resolve
 from autotelic.physics.simulation import Simulation
 from autotelic.runs.config import Group, compose
 
@@ -343,8 +344,8 @@ def test_noise_does_not_depend_on_how_many_environments_there_are() -> None:
 def test_noise_can_be_said_again() -> None:
     env = walk(randomisation=Randomisation(noise={"joint_angles": 0.1}))
     obs = env.step(np.zeros((4, 12))).obs
-    keys = np.array([noise_key(1, environment, 0) for environment in range(4)], np.uint64)
-    expected = 0.1 * (2.0 * chance(keys, np.ones(4, int), env.sizes["policy"])[:, :12] - 1.0)
+    keys = chance.keys(1, "noise", np.arange(4), np.zeros(4, int))
+    expected = 0.1 * (2.0 * chance.even(keys, env.sizes["policy"], clock=1)[:, :12] - 1.0)
     assert error(env, obs)[:, :12] == pytest.approx(expected, abs=1e-6)
 
 
@@ -355,24 +356,6 @@ def test_the_end_of_an_episode_and_the_beginning_of_the_next_have_noise_of_their
     last, following = error(env, dict(step.final_obs))[:, :12], error(env, step.obs)[:, :12]
     assert step.truncated.all()
     assert all((one != other).all() for one, other in ((first, last), (last, following), (first, following)))
-
-
-def test_random_numbers_of_keys_and_steps_are_even_and_know_nothing_of_each_other() -> None:
-    keys = np.array([noise_key(0, environment, 0) for environment in range(50)], np.uint64)
-    steps = np.stack([chance(keys, np.full(50, step), 53) for step in range(200)])  # [steps, keys, columns]
-    assert steps.dtype == np.float32
-    assert 0.0 <= steps.min() < 0.001 < 0.999 < steps.max() < 1.0
-    counts, _ = np.histogram(steps, bins=20, range=(0, 1))
-    assert np.abs(counts / steps.size - 0.05).max() < 0.0015
-    for axis in range(3):
-        rows = np.moveaxis(steps, axis, 0)[:50]
-        related = np.corrcoef(rows.reshape(50, -1)) - np.eye(50)
-        assert np.abs(related).max() < 5 / np.sqrt(rows[0].size)  # five times what chance alone is apart
-
-
-def test_random_numbers_of_an_odd_size_are_as_many_as_asked() -> None:
-    keys = np.array([1, 2], np.uint64)
-    assert chance(keys, np.zeros(2, int), 7).shape == (2, 7)
 
 
 def test_without_randomisation_every_robot_is_the_model() -> None:

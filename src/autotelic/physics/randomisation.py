@@ -4,7 +4,7 @@ does not hang on the numbers of one model.
 A term is drawn in one of three modes. At start-up, once for each environment: what MuJoCo derives constants from, which
 is slow to change. At reset, for each episode. At intervals, during an episode, at times which are drawn when it begins.
 All of it is a function of the seed: `Randomiser.draw_start` and `draw_episode` say again what was drawn. So is the
-noise of every step, which `chance` gives of an episode's key (`noise_key`) and its clock.
+noise of every step, which `chance.even` gives of an episode's key and its clock.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics import chance
 from autotelic.physics.simulation import Simulation
 from autotelic.registry import nearest
-from autotelic.runs import seeds
 
 _EACH_EPISODE = ("friction", "gains", "gravity", "latency", "push_speed")
 FADE = 0.95  # a control step, of the memory of a push: gone after a second
@@ -127,31 +127,6 @@ def resolve(preset: str, changes: Randomisation, push: float = 0.0) -> Randomisa
     return settled
 
 
-def noise_key(seed: int, environment: int, episode: int) -> int:
-    """What the noise of one episode is drawn from."""
-    return seeds.derive(seed, "noise", environment, episode)
-
-
-# Of SplitMix64 (Steele, Lea and Flood): from one number to the next, and what makes a random one of each.
-_GAMMA, _FIRST, _SECOND = (np.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
-
-
-def chance(keys: np.ndarray, clock: np.ndarray, size: int) -> np.ndarray:
-    """float32 [n, size], evenly from 0 up to 1: as many random numbers for each key (uint64 [n]) and step of its clock
-    [n]. A function of both, unlike a generator's, which would depend on all that was drawn before, for all rows."""
-    pairs = -(-size // 2)  # 64 random bits are two numbers
-    bits = clock.astype(np.uint64)[:, None] * np.uint64(pairs) + np.arange(1, pairs + 1, dtype=np.uint64)
-    bits *= _GAMMA
-    bits += keys[:, None]
-    bits ^= bits >> np.uint64(30)
-    bits *= _FIRST
-    bits ^= bits >> np.uint64(27)
-    bits *= _SECOND
-    bits ^= bits >> np.uint64(31)
-    whole = bits.view(np.uint32)[:, :size] >> np.uint32(8)  # as many bits as a float32 holds exactly
-    return whole.astype(np.float32) * np.float32(2.0**-24)
-
-
 class Randomiser:
     """Draws a Randomisation for simulations of one robot and writes it to them. What it remembers is in `memory`."""
 
@@ -205,34 +180,33 @@ class Randomiser:
     def draw_start(self, seed: int, ids: np.ndarray) -> dict[str, np.ndarray]:
         """What these environments get for good, a row each; only what is randomised."""
         links, hinges = len(self._links), len(self._hinges)
-        chance = np.stack([seeds.generator(seed, "startup", int(i)).random(links + 4 + 2 * hinges) for i in ids])
-        mass, torso, centre, friction, armature = np.split(chance, np.cumsum([links, 1, 3, hinges]), axis=1)
+        even = chance.even(chance.keys(seed, "startup", ids, np.zeros(len(ids), int)), links + 4 + 2 * hinges)
+        mass, torso, centre, friction, armature = np.split(even, np.cumsum([links, 1, 3, hinges]), axis=1)
         drawn = {"mass": mass, "torso_mass": torso[:, 0], "centre_of_mass": centre}
         return self._within(drawn | {"joint_friction": friction, "armature": armature})
 
     def draw_episode(self, seed: int, ids: np.ndarray, episodes: np.ndarray) -> dict[str, np.ndarray]:
         """What these environments get for these episodes (0 is the first), a row each; only what is randomised."""
         actuators, pushes = self._simulation.model.nu, self.memory["push_at"].shape[1]
-        rngs = [seeds.generator(seed, "randomise", int(i), int(n)) for i, n in zip(ids, episodes, strict=True)]
-        chance = np.stack([rng.random(3 + actuators + 3 * pushes) for rng in rngs])
-        drawn = {"friction": chance[:, 0], "gravity": chance[:, 1], "gains": chance[:, 3 : 3 + actuators]}
+        even = chance.even(chance.keys(seed, "randomise", ids, episodes), 3 + actuators + 3 * pushes)
+        drawn = {"friction": even[:, 0], "gravity": even[:, 1], "gains": even[:, 3 : 3 + actuators]}
         drawn = self._within(drawn)
         if self.settings.latency is not None:
             low, high = self.settings.latency
-            drawn["latency"] = (low + np.floor(chance[:, 2] * (high - low + 1))).astype(np.int64)
+            drawn["latency"] = (low + np.floor(even[:, 2] * (high - low + 1))).astype(np.int64)
         if pushes:
-            every, speed, turn = np.moveaxis(chance[:, 3 + actuators :].reshape(len(ids), pushes, 3), 2, 0)
+            every, speed, turn = np.moveaxis(even[:, 3 + actuators :].reshape(len(ids), pushes, 3), 2, 0)
             timing = self._within({"push_every": every, "push_speed": speed})
             drawn["push_at"] = np.rint(np.cumsum(timing["push_every"], axis=1) / self._simulation.dt).astype(np.int64)
             direction = np.stack([np.cos(2 * np.pi * turn), np.sin(2 * np.pi * turn)], axis=-1)
             drawn["pushes"] = timing["push_speed"][:, :, None] * direction
         return drawn
 
-    def _within(self, chance: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _within(self, even: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         ranges = self.settings.ranges()
         return {
             name: ranges[name][0] + (ranges[name][1] - ranges[name][0]) * values
-            for name, values in chance.items()
+            for name, values in even.items()
             if name in ranges
         }
 

@@ -12,9 +12,9 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics import chance
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
 from autotelic.physics.simulation import Simulation, different
-from autotelic.runs import seeds
 
 Rows = slice | np.ndarray  # all environments, or some by index
 ALL = slice(None)
@@ -60,9 +60,9 @@ class SimulatedEnvironment(Environment):
     # What a task says
 
     @abstractmethod
-    def begin(self, ids: np.ndarray, rngs: list[np.random.Generator]) -> None:
+    def begin(self, ids: np.ndarray, keys: np.ndarray) -> None:
         """Writes how the next episode of these environments begins: their simulations are at the model's own start.
-        Each has a generator of its own, a function of seed, environment and episode."""
+        Each has a key to draw from (`chance`), a function of seed, environment and episode."""
 
     @abstractmethod
     def apply(self, action: np.ndarray) -> None:
@@ -142,7 +142,7 @@ class SimulatedEnvironment(Environment):
         self.episode[ids] += 1
         self.elapsed[ids] = 0
         self.simulation.reset(ids)
-        self.begin(ids, [seeds.generator(self.seed, "episode", int(i), int(self.episode[i])) for i in ids])
+        self.begin(ids, chance.keys(self.seed, "episode", ids, self.episode[ids]))
         self.simulation.forward(ids)
         self.settle(ids)
 

@@ -179,7 +179,7 @@ def test_constants_are_the_defaults_of_gymnasium(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_starts_are_drawn_as_gymnasium_draws_them(name: str) -> None:
-    count = 400
+    count = 1200
     env = native(name, count)
     ours = np.concatenate((env.simulation.qpos, env.simulation.qvel), axis=1)
     peer: Any = gymnasium.make(name, disable_env_checker=True)

@@ -42,10 +42,8 @@ class NativeGym(SimulatedEnvironment):
         if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_CAMERA, "track") >= 0:
             self.camera = "track"
 
-    def begin(self, ids: np.ndarray, rngs: list[np.random.Generator]) -> None:
-        qpos, qvel = self.simulation.qpos, self.simulation.qvel
-        for row, rng in zip(ids, rngs, strict=True):
-            qpos[row], qvel[row] = self.task.start(rng)
+    def begin(self, ids: np.ndarray, keys: np.ndarray) -> None:
+        self.simulation.qpos[ids], self.simulation.qvel[ids] = self.task.start(keys)
 
     def settle(self, ids: np.ndarray) -> None:
         self.task.remember(ids)

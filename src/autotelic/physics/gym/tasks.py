@@ -7,11 +7,13 @@ in Gymnasium as here; where a task looks at a field and where at the state is pa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import ClassVar
 
 import numpy as np
 
+from autotelic.physics import chance
 from autotelic.physics.simulated import ALL, Judgement, Rows, squares
 from autotelic.physics.simulation import Simulation
 
@@ -37,13 +39,13 @@ class Task(ABC):
         # A row of MuJoCo's state begins with the time, qpos and qvel: both in one view.
         self.state = simulation.batch.state[:, 1 : 1 + self.nq + self.nv]
 
-    def start(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The first qpos and qvel of an episode."""
+    def start(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The first qpos and qvel of an episode for each key."""
         scale = self.reset_noise_scale
-        qpos = self.simulation.model.qpos0 + rng.uniform(-scale, scale, self.nq)
+        qpos = self.simulation.model.qpos0 + chance.between(keys, self.nq, -scale, scale)
         if self.gaussian_start:
-            return qpos, scale * rng.standard_normal(self.nv)
-        return qpos, rng.uniform(-scale, scale, self.nv)
+            return qpos, scale * chance.normal(keys, self.nv, clock=1)
+        return qpos, chance.between(keys, self.nv, -scale, scale, clock=1)
 
     def remember(self, rows: Rows) -> None:  # noqa: B027 - not every task looks back
         """After a start was computed: what the next step is compared with."""
@@ -69,6 +71,17 @@ class Task(ABC):
 
 def _lengths(vectors: np.ndarray) -> np.ndarray:
     return np.sqrt(squares(vectors))
+
+
+def _drawn_until(
+    keys: np.ndarray, low: Sequence[float], high: Sequence[float], right: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Places [n, 2] in a rectangle, each drawn again until it is right."""
+    places, missing, clock = np.empty((len(keys), 2)), np.arange(len(keys)), 2
+    while len(missing):
+        places[missing] = low + np.subtract(high, low) * chance.even(keys[missing], 2, clock)
+        missing, clock = missing[~right(places[missing])], clock + 1
+    return places
 
 
 # Those that run
@@ -300,13 +313,11 @@ class Reacher(Task):
         positions, body = simulation.field("xpos"), simulation.model.body
         self._fingertip, self._target = positions[:, body("fingertip").id], positions[:, body("target").id]
 
-    def start(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        qpos = self.simulation.model.qpos0 + rng.uniform(-0.1, 0.1, self.nq)
-        goal = rng.uniform(-0.2, 0.2, 2)
-        while goal @ goal >= 0.2**2:
-            goal = rng.uniform(-0.2, 0.2, 2)
-        qvel = rng.uniform(-0.005, 0.005, self.nv)
-        qpos[-2:], qvel[-2:] = goal, 0.0
+    def start(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        qpos = self.simulation.model.qpos0 + chance.between(keys, self.nq, -0.1, 0.1)
+        qvel = chance.between(keys, self.nv, -0.005, 0.005, clock=1)
+        qpos[:, -2:] = _drawn_until(keys, (-0.2, -0.2), (0.2, 0.2), lambda goals: squares(goals) < 0.2**2)
+        qvel[:, -2:] = 0.0
         return qpos, qvel
 
     def layout(self) -> list[tuple[str, int]]:
@@ -347,14 +358,13 @@ class Pusher(Task):
             positions[:, simulation.model.body(name).id] for name in ("tips_arm", "object", "goal")
         )
 
-    def start(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        qpos = self.simulation.model.qpos0.copy()
+    def start(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        qpos = np.repeat(self.simulation.model.qpos0[None], len(keys), axis=0)
         # The object somewhere beside the goal, which is where the last two coordinates are zero.
-        place = rng.uniform((-0.3, -0.2), (0.0, 0.2))
-        while place @ place <= 0.17**2:
-            place = rng.uniform((-0.3, -0.2), (0.0, 0.2))
-        qvel = rng.uniform(-0.005, 0.005, self.nv)
-        qpos[-4:-2], qpos[-2:], qvel[-4:] = place, 0.0, 0.0
+        qpos[:, -4:-2] = _drawn_until(keys, (-0.3, -0.2), (0.0, 0.2), lambda places: squares(places) > 0.17**2)
+        qpos[:, -2:] = 0.0
+        qvel = chance.between(keys, self.nv, -0.005, 0.005, clock=1)
+        qvel[:, -4:] = 0.0
         return qpos, qvel
 
     def layout(self) -> list[tuple[str, int]]:

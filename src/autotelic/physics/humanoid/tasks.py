@@ -11,11 +11,12 @@ import numpy as np
 from gymnasium import spaces
 
 from autotelic.errors import UserError
+from autotelic.physics import chance
 from autotelic.physics.base import EnvironmentConfig, Observation
 from autotelic.physics.humanoid import observations, obstacles, rewards, robot
 from autotelic.physics.humanoid.observations import CYCLE, Field, Layout, Mirror, Snapshot, attitude, plane
 from autotelic.physics.humanoid.robot import HEIGHT, JOINTS, STANDING
-from autotelic.physics.randomisation import Randomisation, Randomiser, chance, noise_key, resolve
+from autotelic.physics.randomisation import Randomisation, Randomiser, resolve
 from autotelic.physics.simulated import ALL, Judgement, Rows, SimulatedEnvironment
 from autotelic.registry import nearest
 
@@ -176,12 +177,12 @@ class Humanoid(SimulatedEnvironment):
         self.randomiser.start(seed)
         return super().reset(seed)
 
-    def begin(self, ids: np.ndarray, rngs: list[np.random.Generator]) -> None:
+    def begin(self, ids: np.ndarray, keys: np.ndarray) -> None:
         memory, simulation = self.memory, self.simulation
         self.randomiser.begin(self.seed, ids, self.episode[ids])
         changes, posts = memory["change_at"].shape[1], len(self._halves)
         # The numbers that depend on the configuration come last: an episode begins alike whatever it is.
-        drawn = np.stack([rng.random(34 + 2 * posts + 3 * changes) for rng in rngs])
+        drawn = chance.even(keys, 34 + 2 * posts + 3 * changes).astype(np.float64)
         even = 2.0 * drawn[:, :32] - 1.0
         simulation.qpos[ids, :3] = (0.0, 0.0, HEIGHT + 0.01)
         simulation.qpos[ids, 7:] = STANDING + START_ANGLES * even[:, :12]
@@ -192,7 +193,7 @@ class Humanoid(SimulatedEnvironment):
         self._command(ids, yaw, drawn[:, 33], drawn[:, 34 + 2 * posts :])
         if posts:
             self._posts[ids] = obstacles.places(drawn[:, 34 : 34 + 2 * posts], self._halves)
-        memory["noise"][ids] = [noise_key(self.seed, int(i), int(self.episode[i])) for i in ids]
+        memory["noise"][ids] = chance.keys(self.seed, "noise", ids, self.episode[ids])
         memory["phase"][ids] = np.where(drawn[:, 32] < 0.5, 0, CYCLE // 2)
         memory["contact"][ids] = True  # it begins on its feet: landing from a centimetre is no step
         for name in ("clock", "action", "action_before", "place", "air"):
@@ -312,7 +313,7 @@ class Humanoid(SimulatedEnvironment):
         policy = critic[:, : self.sizes["policy"]].copy() if self._shared else self.layouts["policy"].read(now)
         if self._noise.any():
             keys, clock = self.memory["noise"][rows], self.memory["clock"][rows]
-            policy += (2.0 * chance(keys, clock, self.sizes["policy"]) - 1.0) * self._noise
+            policy += (2.0 * chance.even(keys, self.sizes["policy"], clock) - 1.0) * self._noise
         return {"policy": policy, "critic": critic}
 
     def summarise(self, ids: np.ndarray) -> dict[str, np.ndarray]:
