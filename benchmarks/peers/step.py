@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import statistics
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -26,17 +29,6 @@ def collector(task: str, count: int) -> Collector:
     return found
 
 
-def rollout(task: str, count: int) -> Iterate:
-    """A policy asked for every action, and all kept that learning needs."""
-    found = collector(task, count)
-
-    def iterate() -> int:
-        found.collect(0, 0)
-        return STEPS * count
-
-    return iterate
-
-
 def autotelic(task: str, count: int) -> Iterate:
     """Environments given the same actions again."""
     found = collector(task, count)
@@ -50,30 +42,44 @@ def autotelic(task: str, count: int) -> Iterate:
     return iterate
 
 
-def batch(task: str, count: int) -> Iterate:
-    """MuJoCo's own batch, which goes through the states of a rollout again: no observation, no reward, and what reset
-    is put where it was then."""
+def rollout(task: str, count: int, seconds: float) -> None:
+    """A policy asked for every action, and all kept that learning needs; and in turn with it MuJoCo's own batch, which
+    goes through the same states: no observation, no reward, and what reset is put where it was then."""
     found = collector(task, count)
     inner = found.environment
     assert isinstance(inner, SimulatedEnvironment)
     simulation = inner.simulation
-    start = simulation.batch.state.copy()
-    controls, places = [], []
-    for action in found.rollout.trace["action"].numpy():
-        ended = inner.step(action).ended
-        places.append((ended, simulation.batch.state[ended].copy()))
-        controls.append(simulation.ctrl.copy())
-
-    def iterate() -> int:
-        simulation.batch.state[:] = start
+    spent: list[float] = []
+    raw: list[float] = []
+    while sum(spent) < seconds:
+        before = inner.state()
+        began = time.perf_counter()
+        found.collect(4 + len(spent), 0)
+        spent.append(time.perf_counter() - began)
+        after = inner.state()
+        inner.load_state(before)
+        controls, places = [], []
+        for action in found.rollout.trace["action"].numpy():
+            ended = inner.step(action).ended
+            places.append((ended, simulation.batch.state[ended].copy()))
+            controls.append(simulation.ctrl.copy())
+        simulation.load_state(before["simulation"])
+        began = time.perf_counter()
         for control, (ended, states) in zip(controls, places, strict=True):
             simulation.ctrl[:] = control
             simulation.batch.step(nstep=simulation.substeps)
             if len(ended):
                 simulation.batch.state[ended] = states
-        return STEPS * count
-
-    return iterate
+        raw.append(time.perf_counter() - began)
+        inner.load_state(after)
+    steps = STEPS * count
+    # Medians: on a shared machine a single turn can take twice as long as its neighbours.
+    rates = {
+        "steps_per_second": steps / statistics.median(spent),
+        "raw_steps_per_second": steps / statistics.median(raw),
+    }
+    rounded = {name: round(rate, 1) for name, rate in rates.items()}
+    print(json.dumps({**rounded, "steps": len(spent) * steps, "seconds": round(sum(spent), 2)}))
 
 
 def gymnasium(task: str, count: int) -> Iterate:
@@ -111,10 +117,11 @@ def envpool(task: str, count: int) -> Iterate:
 
 def main() -> None:
     who, task, count, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    if who == "rollout":
+        rollout(task, count, seconds)
+        return
     makers: dict[str, Callable[[str, int], Iterate]] = {
-        "rollout": rollout,
         "autotelic": autotelic,
-        "batch": batch,
         "gymnasium": gymnasium,
         "envpool": envpool,
     }
