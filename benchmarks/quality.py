@@ -5,7 +5,7 @@
 
 Every run is `autotelic train env=TASK`, as a user gets it, or benchmarks/peers/tuned.py, for the same number of steps;
 then the policy at its end plays 100 episodes without chance. A benchmark that was stopped goes on: a run that is in
-results/quality.jsonl is not repeated, and ours resume from their checkpoints under --root (default runs/quality). Each
+results/quality.jsonl is not repeated, others resume from their checkpoints under --root (default runs/quality). Each
 line has the commit it was measured at. Runs have one thread each, and --jobs of them are side by side: what is measured
 is what was learned, not how fast. `--key KEY=VALUE` tries other settings of ours, kept apart in the results.
 stable-baselines3 is installed with pip install 'autotelic[peers]'.
@@ -45,7 +45,8 @@ def rows() -> list[dict[str, Any]]:
 def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None:
     run = root / "-".join([task, str(seed), *keys]).replace("/", "_")
     if who == "sb3":
-        command = [str(Path(__file__).parent / "peers" / "tuned.py"), task, str(STEPS[task]), str(seed), str(EPISODES)]
+        tuned = Path(__file__).parent / "peers" / "tuned.py"
+        command = [str(tuned), task, str(STEPS[task]), str(seed), str(EPISODES), str(root / f"sb3-{task}-{seed}")]
     elif run.exists():
         command = ["-m", "autotelic.cli", "resume", str(run)]
     else:

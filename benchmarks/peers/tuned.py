@@ -1,22 +1,28 @@
-"""stable-baselines3's PPO with the settings its zoo has tuned for a task: python tuned.py TASK STEPS SEED EPISODES.
+"""stable-baselines3's PPO with the settings its zoo has tuned for a task: python tuned.py TASK STEPS SEED EPISODES DIR.
 
-Run by quality.py. One thread: networks of this size are no faster with two, and two runs fit side by side.
+Run by quality.py. One thread: networks of this size are no faster with two, and two runs fit side by side. DIR keeps a
+checkpoint, and a run that was stopped goes on from it; the episodes that were under way begin anew.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import nn
+
+EVERY = 25_000  # steps between checkpoints
 
 
 def falling(start: float) -> Callable[[float], float]:
@@ -113,24 +119,62 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+class Checkpoint(BaseCallback):
+    """Writes the model, what its observations are normalised with, and the minutes so far."""
+
+    def __init__(self, directory: Path, minutes: float) -> None:
+        super().__init__()
+        self.directory, self.minutes = directory, minutes
+        self._began, self._saved = time.process_time(), 0
+
+    def spent(self) -> float:
+        return self.minutes + (time.process_time() - self._began) / 60
+
+    def _on_training_start(self) -> None:
+        self._saved = self.num_timesteps
+
+    def _on_rollout_start(self) -> None:  # after an update
+        if self.num_timesteps < self._saved + EVERY:
+            return
+        self._saved = self.num_timesteps
+        aside = self.directory.with_suffix(".new")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        self.model.save(aside / "model.zip")
+        if isinstance(self.training_env, VecNormalize):
+            self.training_env.save(str(aside / "normal.pkl"))
+        (aside / "minutes").write_text(str(self.spent()))
+        shutil.rmtree(self.directory, ignore_errors=True)
+        aside.rename(self.directory)
+
+    def _on_step(self) -> bool:
+        return True
+
+
 def main() -> None:
     task, steps, seed, episodes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    directory = Path(sys.argv[5])
     torch.set_num_threads(1)
     settings = dict(SETTINGS[task])
     normalised = settings.pop("normalize", False)
     envs = make_vec_env(task, settings.pop("n_envs", 1), seed=seed)
+    there = directory.exists()
     if normalised:
-        envs = VecNormalize(envs, gamma=settings["gamma"])
-    model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
-    began = time.process_time()
-    model.learn(steps)
-    spent = time.process_time() - began
+        normal = str(directory / "normal.pkl")
+        envs = VecNormalize.load(normal, envs) if there else VecNormalize(envs, gamma=settings["gamma"])
+    if there:
+        model = PPO.load(directory / "model.zip", envs, device="cpu")
+    else:
+        model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
+    checkpoint = Checkpoint(directory, float((directory / "minutes").read_text()) if there else 0.0)
+    model.learn(steps - model.num_timesteps, callback=checkpoint, reset_num_timesteps=not there)
+    spent = checkpoint.spent()
     exam = make_vec_env(task, 1, seed=seed + 10_000)
     if isinstance(envs, VecNormalize):
         exam = VecNormalize(exam, training=False, norm_reward=False)
         exam.obs_rms = envs.obs_rms
     mean, std = evaluate_policy(model, exam, episodes, deterministic=True)
-    print(json.dumps({"return_mean": mean, "return_std": std, "minutes": round(spent / 60, 2)}))
+    print(json.dumps({"return_mean": mean, "return_std": std, "minutes": round(spent, 2)}))
 
 
 if __name__ == "__main__":
