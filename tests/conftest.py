@@ -32,8 +32,8 @@ LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.mi
 LOADED += ["autotelic.cli.train", "autotelic.training.ppo", "autotelic.policies.mlp", "autotelic.physics.gym.native"]
 LOADED += ["autotelic.show.video", "torch._dynamo"]  # the last: every optimizer of torch loads it
 SERVER = """
-import atexit, gc, importlib, json, os, sys, traceback
-from autotelic.cli.main import main
+import gc, importlib, json, os, sys, traceback
+from autotelic.cli.main import leave, main
 
 for name in json.loads(sys.argv[1]):
     importlib.import_module(name)
@@ -57,11 +57,7 @@ for line in sys.stdin:
         except BaseException:
             traceback.print_exc()
             code = 1
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        os._exit(code)  # taking apart all that is loaded would take a second
+        leave(code)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 PATIENCE = 100.0  # seconds that a command may take

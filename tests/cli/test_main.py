@@ -76,3 +76,9 @@ def test_loops_are_at_the_top_of_the_package():
 def test_options_may_stand_before_the_verb(capsys: pytest.CaptureFixture[str], tmp_path):
     assert main(["--log-level", "info", "runs", f"root={tmp_path}"]) == 0
     assert "no runs" in capsys.readouterr().out
+
+
+def test_a_process_that_leaves_says_what_it_had_to_say_and_does_what_it_had_put_off():
+    code = "import atexit; from autotelic.cli.main import leave; atexit.register(print, 'later'); print('now'); leave(3)"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (3, ["now", "later"])

@@ -1,6 +1,7 @@
 """A process of data-parallel learning: `parallel_update.py RANK PROCESSES FOLDER`. It has its share of environments,
 learns from two rollouts, in one minibatch and in four, and writes its weights and figures into FOLDER."""
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from gymnasium import spaces
 from safetensors.torch import save_file
 
+from autotelic.cli.main import leave
 from autotelic.physics.base import Step
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
 from autotelic.training.ppo import PPO
@@ -73,4 +75,6 @@ def main(rank: int, processes: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # a process that is aborted says where it was
     main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    leave(0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 # Everything that takes time to load is imported inside `main`, where a signal has its answer.
 from autotelic import __version__
@@ -72,6 +75,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         workers.stop_all()
 
 
+def command() -> NoReturn:
+    """`autotelic` as a process."""
+    leave(main())
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process once all is said. Not by way of taking the interpreter apart: with torch that takes a second,
+    and threads of torch's that nobody waits for then can abort a process that has done all its work."""
+    atexit._run_exitfuncs()
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except BrokenPipeError:  # as in `main`
+        code = 141
+    os._exit(code)
+
+
 def dispatch(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(overview())
@@ -113,4 +133,4 @@ def _before_verb(arguments: list[str], verb: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()
