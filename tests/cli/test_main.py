@@ -79,6 +79,6 @@ def test_options_may_stand_before_the_verb(capsys: pytest.CaptureFixture[str], t
 
 
 def test_a_process_that_leaves_says_what_it_had_to_say_and_does_what_it_had_put_off():
-    code = "import atexit; from autotelic.cli.main import leave; atexit.register(print, 'later'); print('now'); leave(3)"
+    code = "import atexit; from autotelic.cli.main import leave; atexit.register(print, 'later'); print(1); leave(3)"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stdout.split()) == (3, ["now", "later"])
+    assert (done.returncode, done.stdout.split()) == (3, ["1", "later"])
