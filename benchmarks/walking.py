@@ -3,6 +3,7 @@
     python benchmarks/walking.py learn    [--seeds 0 1 2] [--steps 6000000]
     python benchmarks/walking.py variants [--only NAME …] [--minutes 30]
     python benchmarks/walking.py probe
+    python benchmarks/walking.py memory   [--minutes 60]
     python benchmarks/walking.py steps    [--seconds 4]
     python benchmarks/walking.py table
 
@@ -10,7 +11,8 @@
 three measurements in a row in which at least 95 of 100 episodes under mild randomisation last 20 s and come within
 0.2 m/s of the 1.0 m/s that are wanted, with at most 4 steps a second, less than 5 % flight, and double support.
 `variants` trains with other settings. `probe` measures what is there at other speeds, in turns and under pushes.
-`steps` prints when each foot was on the ground, a character every 1/30 s.
+`memory` trains and looks every minute at how much memory that takes. `steps` prints when each foot was on the ground, a
+character every 1/30 s.
 Runs are kept under --root (default runs/walking), and go on where they were stopped; what is in results/walking.jsonl
 is not measured again. `table` prints it. Nothing else should run beside it.
 """
@@ -21,6 +23,7 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +167,20 @@ def steps(root: Path, seconds: float) -> None:
                 print(f"    {name} {''.join('#' if touches else '.' for touches in foot)}")
 
 
+def memory(root: Path, minutes: float) -> None:
+    """Resident memory of a run, in MB, a figure a minute: the processes it starts are none of it."""
+    keys = ("env=humanoid-walk", f"root={root}", "run=memory", f"minutes={minutes}", "evaluate_every=20")
+    process = subprocess.Popen([sys.executable, "-m", "autotelic.cli", "train", *keys], stdout=subprocess.DEVNULL)
+    found = []
+    while process.poll() is None:
+        time.sleep(60)
+        status = Path(f"/proc/{process.pid}/status")
+        lines = status.read_text().splitlines() if status.exists() else []
+        found += [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")]
+    result = json.loads((root / "memory" / "result.json").read_text())
+    append({"what": "memory", "run": "memory", "minutes": result["minutes"], "steps": result["steps"], "MB": found})
+
+
 def table() -> None:
     print("| run | walks after | steps | at the end: success | speed | steps a second | flight | double support |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -176,18 +193,20 @@ def table() -> None:
                 f"| {end['flight']:.0%} | {end['double_support']:.0%} |"
             )
     for line in known():
-        if line["what"] != "learn":
+        if line["what"] == "memory":
+            print("memory, MB:", *line["MB"])
+        elif line["what"] != "learn":
             print(line["what"], line["run"], line["asked"], *(f"{name} {line[name]}" for name in FIGURES))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learn", "variants", "probe", "steps", "table"])
+    parser.add_argument("what", choices=["learn", "variants", "probe", "memory", "steps", "table"])
     parser.add_argument("--root", type=Path, default=Path("runs/walking"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=6_000_000)
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--minutes", type=float, help="30 of a variant, 60 of memory, unless given")
     parser.add_argument("--seconds", type=float, default=4.0)
     arguments = parser.parse_args()
     if arguments.what == "learn":
@@ -195,7 +214,9 @@ def main() -> None:
             record(train(arguments.root, f"default-{seed}", f"seed={seed}", f"steps={arguments.steps}"))
     elif arguments.what == "variants":
         for name in arguments.only:
-            record(train(arguments.root, name, f"minutes={arguments.minutes}", *VARIANTS[name]))
+            record(train(arguments.root, name, f"minutes={arguments.minutes or 30}", *VARIANTS[name]))
+    elif arguments.what == "memory":
+        memory(arguments.root, arguments.minutes or 60)
     elif arguments.what == "probe":
         probe(arguments.root)
     elif arguments.what == "steps":
