@@ -28,6 +28,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # What makes a command of the docs small enough for a test. An explicit value in the docs stays, but for the bounds.
 SMALL = {
     "evaluate": "false",
+    "evaluate_tasks": "30",
     "loop.batch": "2",
     "loop.attempts": "2",
     "loop.seeding": "1",
