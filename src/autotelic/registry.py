@@ -36,7 +36,13 @@ BUILT_IN: dict[str, dict[str, str]] = {
     },
     "policies": {"mlp": "autotelic.policies.mlp:MLPPolicy"},
     "learners": {"ppo": "autotelic.training.ppo:PPO"},
-    "curricula": {},
+    "curricula": {
+        "none": "autotelic.play.curriculum.base:NoCurriculum",
+        "ladder": "autotelic.play.curriculum.ladder:Ladder",
+        "learnability": "autotelic.play.curriculum.learnability:Learnability",
+        "alp-gmm": "autotelic.play.curriculum.alp_gmm:ALPGMM",
+        "plr": "autotelic.play.curriculum.plr:PLR",
+    },
     "kinds": {},
 }
 

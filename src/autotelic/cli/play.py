@@ -29,12 +29,13 @@ GROUPS = {
     "player": Group("players", "grammar", generic=("hf", "model")),
     "proposer": Group("players", generic=("hf", "model")),
     "solver": Group("players", generic=("hf", "model")),
+    "curriculum": Group("curricula", "none", changeable=True),
 }
 
 EPILOG = """\
-keys: run= root= seed= steps= minutes= world= player= proposer= solver=
+keys: run= root= seed= steps= minutes= world= player= proposer= solver= curriculum=
       evaluate= evaluate_every= evaluate_suite= evaluate_tasks=
-      world.KEY player.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
+      world.KEY player.KEY curriculum.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
 Whichever of steps= and minutes= comes first ends the run (100 steps when neither is given); it can be stopped at any
 time and resumed.
 """
@@ -52,6 +53,7 @@ class PlayConfig(RunConfig):
     player: Any = None
     proposer: Any = None
     solver: Any = None
+    curriculum: Any = None
     loop: LoopConfig = field(default_factory=LoopConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     archive: ArchiveConfig = field(default_factory=ArchiveConfig)

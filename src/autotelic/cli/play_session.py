@@ -143,6 +143,7 @@ def _loop(directory: Run, config: PlayConfig, parts: Parts, archive: Archive, su
         archive,
         seed=config.seed,
         reward=config.reward,
+        curriculum=registry.get("curricula", config.curriculum.name)(config.curriculum),
         checkpoint=config.checkpoint,
         suite=suite,
         evaluate_every=config.evaluate_every,

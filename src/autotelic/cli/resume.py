@@ -73,6 +73,7 @@ def _changed(directory: Run, changes: list[str]) -> RunConfig:
     """The run's configuration with the changes, which go through the same checks as those of a new run."""
     verb = carry.verb_of(directory)
     for text in changes:
-        if text.partition("=")[0] in verb.GROUPS:
-            raise UserError(f"'{text}': a run keeps its {text.partition('=')[0]}; start a new run for another")
+        key = text.partition("=")[0]
+        if key in verb.GROUPS and not verb.GROUPS[key].changeable:
+            raise UserError(f"'{text}': a run keeps its {key}; start a new run for another")
     return verb.restore(directory, changes)

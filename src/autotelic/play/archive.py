@@ -302,6 +302,15 @@ class Archive(Records):
         """How many tasks of a kind are active."""
         return len(self._active[kind]) if kind in self._active else 0
 
+    def active_among(self, kind: str, ids: Sequence[str]) -> list[str]:
+        """Those of the ids that are active tasks of a kind, in their order."""
+        if kind not in self._active:
+            return []
+        rows = self.rows_of(self.known(ids))
+        positions = self._active[kind].positions(sorted(rows.values()))
+        live = {self._active[kind].row_at(position) for position in positions.tolist()}
+        return [id for id in ids if rows.get(id) in live]
+
     def sample_references(
         self,
         kinds: Sequence[str],

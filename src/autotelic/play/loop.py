@@ -21,6 +21,7 @@ from autotelic.errors import UserError
 from autotelic.play import evaluation, measures, rewards
 from autotelic.play.active import STRATEGIES
 from autotelic.play.archive import Archive
+from autotelic.play.curriculum import Curriculum, NoCurriculum, Pool, Wish
 from autotelic.play.evaluation import Progress, Row
 from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.player import Metrics, Player, Sample
@@ -89,6 +90,7 @@ class Attempted:
     tasks: Sequence[Task] = ()
     samples: Sequence[Sample] = ()
     verdicts: Sequence[Verdict] = ()
+    practised: Sequence[Task] = ()  # those of the tasks that the curriculum chose from the archive
 
 
 class Loop:
@@ -105,6 +107,7 @@ class Loop:
         *,
         seed: int = 0,
         reward: RewardConfig = rewards.PUBLISHED,
+        curriculum: Curriculum | None = None,
         checkpoint: CheckpointConfig | None = None,
         suite: Sequence[Task] = (),
         evaluate_every: int = 0,
@@ -117,7 +120,7 @@ class Loop:
                 "raise loop.attempts and loop.attempts_at, or choose another"
             )
         self.config, self.directory, self.world, self.archive = config, run, world, archive
-        self.proposer, self.solver = proposer, solver
+        self.proposer, self.solver, self.curriculum = proposer, solver, curriculum or NoCurriculum()
         self.proposer.seed = seeds.derive(seed, "proposer")
         self.solver.seed = seeds.derive(seed, "solver")
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
@@ -151,9 +154,10 @@ class Loop:
         heldout = evaluation.figures(self.measure()) if due else {}
         if step > 0:
             self._archive(step, proposed, attempted, *pay)
+        steered = self._steer(step, proposed, attempted)
         self.step = step
         self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
-        return self._record(proposed, attempted, *pay, learned | heldout)
+        return self._record(proposed, attempted, *pay, learned | heldout | steered)
 
     def run(self, steps: int) -> Metrics:
         """Some steps more, then a checkpoint; returns the last step's figures."""
@@ -231,7 +235,9 @@ class Loop:
         results: list[Task | Rejection] = []
         for kind, group in groupby(kinds):
             with self._timed("propose", kind):
-                asked = [self._request(kind, rng) for _ in group]
+                chance = seeds.generator(self.seed, "curriculum", step, turn, kind)
+                wishes = self.curriculum.sample(kind, len(list(group)), chance)
+                asked = [self._request(kind, wish, rng) for wish in wishes]
                 said = self.proposer.propose(asked, seeds.generator(self.seed, "propose", step, turn, kind))
             with self._timed("admit", kind):
                 proposals = [
@@ -252,7 +258,7 @@ class Loop:
         known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
 
-    def _request(self, kind: str, rng: Any) -> Request:
+    def _request(self, kind: str, wish: Wish, rng: Any) -> Request:
         config, archive = self.config, self.archive
         base = archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)
         prefix = f"{kind}/"
@@ -260,7 +266,8 @@ class Loop:
             kind,
             references=tuple(archive.sample_references([kind], config.references, rng)),
             base=base[0] if base else None,
-            difficulty=config.difficulty,
+            difficulty=config.difficulty if wish.difficulty is None else wish.difficulty,
+            wanted=wish.features,
             recent=tuple(archive.newest(kind, config.recent)),
             outcomes={name.removeprefix(prefix): n for name, n in self.became.items() if name.startswith(prefix)},
         )
@@ -283,11 +290,16 @@ class Loop:
         tasks: list[Task] = []
         samples: list[Sample] = []
         verdicts: list[Verdict] = []
+        practised: list[Task] = []
         for kind in self.world.kinds:
             siblings = [task for task in proposed.siblings if task.kind == kind]
             new = [*proposed.tasks(kind), *siblings][: self.config.batch]
             missing = self.config.batch - len(new)
-            chosen = new + self.archive.sample_references([kind], missing, rng, self.config.practice)
+            chance = seeds.generator(self.seed, "curriculum", "practice", step, kind)
+            again = self.curriculum.practise(kind, missing, chance, Pool(self.archive, kind, chance)) if missing else []
+            practised += again
+            missing, known = missing - len(again), [task.id for task in again]
+            chosen = [*new, *again, *self.archive.sample_references([kind], missing, rng, self.config.practice, known)]
             if not chosen:
                 continue
             n = self.config.attempts_at.get(kind, self.config.attempts)
@@ -302,7 +314,7 @@ class Loop:
                     self.world.hindsight = False
             tasks += chosen
             samples += said
-        return Attempted(tasks, samples, verdicts)
+        return Attempted(tasks, samples, verdicts, practised)
 
     def _proposer_pay(self, proposed: Proposed, attempted: Attempted) -> Pay:
         rates = measures.solve_counts(attempted)
@@ -380,6 +392,15 @@ class Loop:
             archive.add_verdicts(step, attempted.verdicts, asked, rows)
             archive.enforce_capacity(step)
 
+    def _steer(self, step: int, proposed: Proposed, attempted: Attempted) -> Metrics:
+        """Tells the curriculum what became of the step; what it wanted and what it made of it."""
+        if not self.curriculum.steers:
+            return {}
+        figures = measures.wanted(proposed.requests, attempted.practised)
+        rng = seeds.generator(self.seed, "curriculum", "update", step)
+        figures |= self.curriculum.update(measures.outcomes(attempted), rng)
+        return {f"curriculum/{name}": value for name, value in figures.items()}
+
     # The run around the steps
 
     def _record(
@@ -410,6 +431,7 @@ class Loop:
             "heldout": self.heldout,
             "proposer": self.proposer.state(),
             "solver": {} if self.solver is self.proposer else self.solver.state(),
+            "curriculum": {"name": self.curriculum.name, "state": self.curriculum.dump()},
             "timings": {"seconds": self.seconds},
         }
         self.directory.checkpoints.save(self.step, state)
@@ -422,6 +444,9 @@ class Loop:
         self.proposer.load_state(state["proposer"])
         if self.solver is not self.proposer:
             self.solver.load_state(state["solver"])
+        steered = state.get("curriculum", {})  # runs from before there were any have none
+        if steered.get("name") == self.curriculum.name:  # a fork may go on with another, which knows nothing yet
+            self.curriculum.load(steered["state"])
         self.archive.rewind(step)
         self.directory.metrics.rewind(step)
 

@@ -8,8 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from autotelic.play import rewards
+from autotelic.play.curriculum import Outcome
 from autotelic.play.player import Sample
-from autotelic.worlds.base import Rejection, Task, Verdict
+from autotelic.worlds.base import Rejection, Request, Task, Verdict
 
 if TYPE_CHECKING:
     from autotelic.play.loop import Attempted, Proposed
@@ -52,6 +53,34 @@ def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
             solved, n = counts[sample.task]
             counts[sample.task] = (solved + verdict.solved, n + 1)
     return counts
+
+
+def outcomes(attempted: Attempted) -> list[Outcome]:
+    """What the step says of each task, for the curriculum; tasks without evidence are not among them."""
+    counts, came = solve_counts(attempted), defaultdict[str, list[float]](list)
+    for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
+        if verdict.evidence and sample.task is not None:
+            came[sample.task].append(1.0 if verdict.solved else min(max(verdict.score, 0.0), 1.0))
+    tasks = {task.id: task for task in attempted.tasks}
+    return [Outcome(tasks[id], solved, n, fmean(came[id])) for id, (solved, n) in counts.items() if n]
+
+
+def wanted(requests: Sequence[Request], practised: Sequence[Task]) -> dict[str, float]:
+    """What the curriculum asked for, by kind: KIND/difficulty, KIND/wanted/FEATURE, KIND/practised, and the features of
+    what it chose to practise, KIND/practised/FEATURE."""
+    figures: dict[str, float] = {}
+    for kind in dict.fromkeys(request.kind for request in requests):
+        asked = [request for request in requests if request.kind == kind]
+        hard = (request.difficulty for request in asked if request.difficulty is not None)
+        figures |= _mean(f"{kind}/difficulty", hard)
+        for name in sorted({name for request in asked for name in request.wanted}):
+            found = (request.wanted[name] for request in asked if name in request.wanted)
+            figures |= _mean(f"{kind}/wanted/{name}", found)
+        again = [task for task in practised if task.kind == kind]
+        figures[f"{kind}/practised"] = float(len(again))
+        for name in sorted({name for task in again for name in task.features}):
+            figures |= _mean(f"{kind}/practised/{name}", (task.features.get(name, 0.0) for task in again))
+    return figures
 
 
 def step_figures(

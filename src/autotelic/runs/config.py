@@ -43,12 +43,13 @@ _ROOT, _SCHEMA, _BESIDE, _FILE = "autotelic_root", "autotelic_schema", "autoteli
 @dataclasses.dataclass(frozen=True)
 class Group:
     """A key that names a class. `generic` is the (name, key) that a value which is no known name stands for, if it fits
-    the pattern; by default if it is a path or has a slash."""
+    the pattern; by default if it is a path or has a slash. `changeable` says that a fork may choose another."""
 
     registry: str
     default: str | None = None
     generic: tuple[str, str] | None = None
     pattern: str | None = None
+    changeable: bool = False
 
     def stands_for_generic(self, name: str) -> bool:
         if self.generic is None:

@@ -91,6 +91,7 @@ class Request:
     references: tuple[Task, ...] = ()
     base: Task | None = None  # the task to build on, where the kind asks for one (see Kind.builds_on)
     difficulty: float | None = None  # wanted share of attempts that fail, 0 to 1
+    wanted: Mapping[str, float] = field(default_factory=dict)  # features that the task should have about, if it can
     recent: tuple[str, ...] = ()  # ids of the newest tasks, so that they are not proposed again
     outcomes: Mapping[str, int] = field(default_factory=dict)  # what became of earlier proposals, by class
 
