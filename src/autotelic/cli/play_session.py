@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 NAMED = 20  # bad lines of an imported file that are named one by one
 
+_BESIDE = {
+    "propose/valid_share": "valid_share",
+    "solve/solve_rate": "solve_rate",
+    "curriculum/difficulty": "wanted",
+    "curriculum/rung": "rung",
+}
+_FEATURE, _FEATURES = "curriculum/wanted/", 3  # wanted features beside the bar: more would not fit
+
 
 @dataclass
 class Parts:
@@ -207,10 +215,12 @@ def _imported(file: str, imported: Imported) -> Iterator[str]:
 
 
 def _shown(figures: Mapping[str, float]) -> dict[str, float]:
-    """The few figures beside the bar: how many proposals became tasks, how many attempts solved one."""
-    shown = {}
-    for role, name in (("propose", "valid_share"), ("solve", "solve_rate")):
-        values = [value for key, value in figures.items() if key.startswith(f"{role}/") and key.endswith(f"/{name}")]
-        if values:
-            shown[name] = sum(values) / len(values)
-    return shown
+    """The few figures beside the bar, each the mean over kinds: how many proposals became tasks, how many attempts
+    solved one, and what the curriculum wants."""
+    found: dict[str, list[float]] = {}
+    for name, value in figures.items():
+        role, _, rest = name.partition("/")
+        found.setdefault(f"{role}/{rest.partition('/')[2]}", []).append(value)
+    features = sorted(name for name in found if name.startswith(_FEATURE))
+    labels = _BESIDE | {name: f"wanted {name.removeprefix(_FEATURE)}" for name in features[:_FEATURES]}
+    return {label: sum(found[name]) / len(found[name]) for name, label in labels.items() if name in found}

@@ -14,7 +14,7 @@ import numpy as np
 
 from autotelic.runs.directory import Run, find
 from autotelic.runs.files import write_atomic
-from autotelic.show import learned, plots, specimens, train_report
+from autotelic.show import curriculum, learned, plots, specimens, train_report
 from autotelic.show.document import asset, configuration, cost, document, minutes, tiles
 from autotelic.show.figures import Curves, in_order
 from autotelic.show.markup import Page, card, change, embedded, grid, table, text, two
@@ -66,6 +66,7 @@ def _shown(run: Run) -> str:
         ("heldout", "Held-out accuracy", learned.heldout(page)),
         ("players", "Proposing and solving", learned.players(page)),
         ("difficulty", "Difficulty", learned.difficulty(page)),
+        ("curriculum", "Curriculum", curriculum.path(page)),
         ("learner", "Learning", learned.learner(page)),
         ("outcomes", "Outcomes", _outcomes(page)),
         ("tasks", "Tasks and answers", _browser(page, sample)),

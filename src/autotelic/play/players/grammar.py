@@ -48,11 +48,16 @@ class GrammarPlayer(Player):
         if request.base is not None:
             program, takes = request.base.spec["program"], argument_type(first_input(request.base))
         else:
-            written = language.random_program(rng, self._depth(request.difficulty, rng))
+            written = language.random_program(rng, self._wanted_depth(request, rng))
             program, takes = written.program, written.takes
         count = self.world.config.kind.inputs if request.kind == "induction" else 1
         inputs = language.distinct_inputs(rng, takes or _any_type(rng), count)
         return self.world.kinds[request.kind].compose(program, inputs, "A random program.")
+
+    def _wanted_depth(self, request: Request, rng: np.random.Generator) -> int:
+        if "depth" not in request.wanted:
+            return self._depth(request.difficulty, rng)
+        return min(max(round(request.wanted["depth"]), self.config.min_depth), self.config.max_depth)
 
     def _depth(self, difficulty: float | None, rng: np.random.Generator) -> int:
         low, high = self.config.min_depth, self.config.max_depth

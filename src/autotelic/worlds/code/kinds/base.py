@@ -269,6 +269,9 @@ def propose_context(request: Request) -> str:
     lines = []
     if request.difficulty is not None:
         lines.append(f"Wanted difficulty: about {round(100 * request.difficulty)} % of attempts should fail.")
+    if request.wanted:
+        features = ", ".join(f"{name} {value:.3g}" for name, value in sorted(request.wanted.items()))
+        lines.append(f"Wanted of the program, about: {features}.")
     if request.recent:
         lines.append(f"Newest tasks, do not repeat them: {', '.join(request.recent)}.")
     if request.outcomes:
