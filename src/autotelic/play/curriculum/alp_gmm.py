@@ -59,12 +59,13 @@ class Regions:
         total = progress.sum()
         return progress / total if total > 0 else np.full(len(progress), 1 / len(progress))
 
-    def sample(self, rng: np.random.Generator) -> Floats:
-        """Coordinates within a component."""
-        which = int(rng.choice(len(self.mixture), p=self.chances()))
-        count = len(self.scale)
-        mean, covariance = self.mixture.means[which, :count], self.mixture.covariances[which, :count, :count]
-        return np.clip(rng.multivariate_normal(mean, covariance, method="cholesky"), 0, 1)
+    def sample(self, count: int, rng: np.random.Generator) -> Floats:
+        """Coordinates within components, one row a point."""
+        which = rng.choice(len(self.mixture), size=count, p=self.chances())
+        alone = self.mixture.marginal(len(self.scale))
+        lower = np.linalg.cholesky(alone.covariances)
+        apart = (lower[which] @ rng.standard_normal((count, len(self.scale), 1)))[:, :, 0]
+        return np.clip(alone.means[which] + apart, 0, 1)
 
     def expected(self, points: Floats) -> Floats:
         """Learning progress at some coordinates: the components' mean, each by how likely it is there."""
@@ -93,14 +94,13 @@ class ALPGMM(Curriculum):
         scale = regions.scale if regions is not None else self.history.scale(kind, self.config.features)
         if not len(scale):
             return [Wish()] * count
-        places, rates = scale.place([each.features for each in seen]), np.array([each.rate for each in seen])
-        wishes = []
-        for _ in range(count):
-            anywhere = rng.random() < self.config.uniform
-            point = rng.random(len(scale)) if anywhere or regions is None else regions.sample(rng)
-            nearest = np.argsort(((places - point) ** 2).sum(axis=1), kind="stable")[:_NEIGHBOURS]
-            wishes.append(Wish(float(1 - rates[nearest].mean()), scale.features(point)))
-        return wishes
+        points, anywhere = rng.random((count, len(scale))), rng.random(count) < self.config.uniform
+        if regions is not None:
+            points[~anywhere] = regions.sample(int((~anywhere).sum()), rng)
+        distances = _squared_distances(points, scale.place([each.features for each in seen]))
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, :_NEIGHBOURS]
+        failing = 1 - np.array([each.rate for each in seen])[nearest].mean(axis=1)
+        return [Wish(hard, each) for hard, each in zip(failing.tolist(), scale.features(points), strict=True)]
 
     def practise(self, kind: str, count: int, rng: np.random.Generator, pool: Pool) -> list[Task]:
         tasks, regions = pool.draw(_POOL * count), self._regions.get(kind)
@@ -165,6 +165,14 @@ class ALPGMM(Curriculum):
 
 def learning_progress(new: Floats, new_rates: Floats, old: Floats, old_rates: Floats) -> Floats:
     """|rate - rate of the nearest old one| of each new task; of several as near, the newest, which is the last."""
-    distances = ((new[:, None, :] - old[None, :, :]) ** 2).sum(axis=2)
+    distances = _squared_distances(new, old)
     nearest = old.shape[0] - 1 - np.argmin(distances[:, ::-1], axis=1)
     return np.abs(new_rates - old_rates[nearest])
+
+
+def _squared_distances(these: Floats, those: Floats) -> Floats:
+    """Axis by axis: equal points are exactly 0 apart, and memory stays at one table."""
+    total = np.zeros((len(these), len(those)))
+    for axis in range(these.shape[1]):
+        total += (these[:, axis, None] - those[None, :, axis]) ** 2
+    return total

@@ -102,13 +102,13 @@ class Scale:
             table[:, at] = np.interp([features.get(name, 0.0) for features in tasks], distinct, ranks)
         return table
 
-    def features(self, point: Sequence[float] | Floats) -> dict[str, float]:
-        """The features at some coordinates, in the world's units."""
-        found = {}
-        for coordinate, (name, distinct) in zip(point, self.values.items(), strict=True):
-            ranks = np.linspace(0.0, 1.0, len(distinct))
-            found[name] = float(np.interp(coordinate, ranks, distinct))
-        return found
+    def features(self, points: Floats) -> list[dict[str, float]]:
+        """The features at some coordinates, one row a task, in the world's units."""
+        columns = [
+            np.interp(points[:, at], np.linspace(0.0, 1.0, len(distinct)), distinct).tolist()
+            for at, distinct in enumerate(self.values.values())
+        ]
+        return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def hardness(place: Floats, solved: float, attempts: float, progress: float | None = None) -> float:

@@ -68,7 +68,9 @@ class Ladder(Curriculum):
         """The rung's difficulty, and features about as far up among those seen."""
         difficulty, scale = self.wanted(kind), self._scale(kind)
         around = rng.normal(difficulty, self.config.spread, size=(count, len(scale)))
-        return [Wish(difficulty, scale.features(np.clip(point, 0, 1))) for point in around]
+        if not len(scale):
+            return [Wish(difficulty)] * count
+        return [Wish(difficulty, features) for features in scale.features(np.clip(around, 0, 1))]
 
     def practise(self, kind: str, count: int, rng: np.random.Generator, pool: Pool) -> list[Task]:
         """Tasks whose hardness is near the rung's."""

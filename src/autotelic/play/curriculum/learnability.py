@@ -134,9 +134,9 @@ class Learnability(Curriculum):
     def _unknown(self, grid: Grid, cell: Cell, axis: int, there: int, chance: float) -> Wish:
         """A task of the cell beside, with one feature moved over."""
         features = self._like(grid, grid.cells[cell], chance)
-        middle = np.full(len(grid.scale), (there + 0.5) / self.config.bins)
+        middle = np.full((1, len(grid.scale)), (there + 0.5) / self.config.bins)
         name = grid.scale.names[axis]
-        return Wish(0.5, features | {name: grid.scale.features(middle)[name]})
+        return Wish(0.5, features | {name: grid.scale.features(middle)[0][name]})
 
     def practise(self, kind: str, count: int, rng: np.random.Generator, pool: Pool) -> list[Task]:
         tasks, grid = pool.draw(_POOL * count), self.grid(kind)

@@ -59,21 +59,15 @@ class PLR(Curriculum):
     def practise(self, kind: str, count: int, rng: np.random.Generator, pool: Pool) -> list[Task]:
         levels = self._levels.get(kind, {})
         active = pool.active(list(levels))
-        chances = self.chances(kind, [levels[id] for id in active])
-        many = min(count, int(np.count_nonzero(chances)))
-        if not many:
+        if not active:
             return []
-        drawn = rng.choice(len(active), size=many, replace=False, p=chances)
-        return pool.tasks([active[at] for at in drawn.tolist()])
+        drawn = draw(*self.chances(kind, [levels[id] for id in active]), self.config.rho, count, rng)
+        return pool.tasks([active[at] for at in drawn])
 
-    def chances(self, kind: str, levels: Sequence[Level]) -> Floats:
-        """Of each level to be practised."""
-        if not levels:
-            return np.zeros(0)
-        by_score = score_chances([level.score for level in levels], self.config.beta)
+    def chances(self, kind: str, levels: Sequence[Level]) -> tuple[Floats, Floats]:
+        """Of each level to be practised: by score and by staleness."""
         waited = [self._steps[kind] - level.step for level in levels]
-        mixed = (1 - self.config.rho) * by_score + self.config.rho * stale_chances(waited)
-        return mixed / mixed.sum()
+        return score_chances([level.score for level in levels], self.config.beta), stale_chances(waited)
 
     def update(self, outcomes: Sequence[Outcome], rng: np.random.Generator) -> Figures:
         figures: Figures = {}
@@ -124,3 +118,20 @@ def stale_chances(waited: Sequence[int]) -> Floats:
     steps = np.asarray(waited, dtype=float)
     total = steps.sum()
     return steps / total if total > 0 else np.full(len(steps), 1 / len(steps))
+
+
+def draw(by_score: Floats, by_staleness: Floats, rho: float, count: int, rng: np.random.Generator) -> list[int]:
+    """Up to `count` distinct positions, each drawn from (1 - rho) P_score + rho P_stale among those left.
+
+    Which of the two decides is drawn each time anew. One draw from their mixture without replacement would take the few
+    best first and be left with staleness alone, since nearly all of P_score is theirs.
+    """
+    left = np.ones(len(by_score))
+    drawn: list[int] = []
+    for _ in range(min(count, len(left))):
+        weights = left * (by_staleness if rng.random() < rho else by_score)
+        if not weights.any():
+            weights = left
+        drawn.append(int(rng.choice(len(left), p=weights / weights.sum())))
+        left[drawn[-1]] = 0.0
+    return drawn
