@@ -208,6 +208,14 @@ def test_newest_come_newest_first_without_retired_ones(archive: Archive) -> None
     assert archive.newest("deduction", 3) == [make_task(n).id for n in (4, 2, 1)]
 
 
+def test_the_active_among_some_ids_come_in_their_order(archive: Archive) -> None:
+    archive.add_tasks(0, [*(make_task(n) for n in range(5)), make_task(9, "abduction")])
+    archive.retire(0, [make_task(3).id], "stale")
+    asked = [make_task(4).id, "unknown", make_task(3).id, make_task(9, "abduction").id, make_task(0).id]
+    assert archive.active_among("deduction", asked) == [make_task(4).id, make_task(0).id]
+    assert archive.active_among("induction", asked) == []
+
+
 def shares(archive: Archive, strategy: str, draws: int = 3000) -> dict[str, float]:
     rng = np.random.default_rng(0)
     drawn = [archive.sample_references(["deduction"], 1, rng, strategy)[0].id for _ in range(draws)]

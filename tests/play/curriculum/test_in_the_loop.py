@@ -169,6 +169,7 @@ def test_a_run_that_was_killed_and_resumed_equals_the_uninterrupted_one(make_loo
 
 
 def levels(loop: Loop, steps: int) -> list[float]:
+    assert isinstance(loop.proposer, Obedient)
     asked = loop.proposer.asked
     return [request.wanted["level"] for request in asked[-8 * steps :] if "level" in request.wanted]
 

@@ -40,7 +40,7 @@ def test_chances_mix_score_and_staleness(outcome, rng):
 
 
 def test_staleness_keeps_its_share_of_a_large_draw(rng):
-    by_score = score_chances(np.arange(100), beta=0.3)  # the last are the best
+    by_score = score_chances(range(100), beta=0.3)  # the last are the best
     by_staleness = np.concatenate([np.ones(50), np.zeros(50)]) / 50
     drawn = [at for _ in range(50) for at in draw(by_score, by_staleness, 0.3, 20, rng)]
     assert np.mean([at < 50 for at in drawn]) == pytest.approx(0.3, abs=0.05)

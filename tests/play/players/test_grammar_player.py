@@ -56,6 +56,14 @@ def test_the_difficulty_wanted_decides_the_depth(world, difficulty, depth):
         assert language.depth(program) == depth
 
 
+@pytest.mark.parametrize(("wanted", "depth"), [(0.0, 1), (2.4, 2), (99.0, 4)])
+def test_a_wanted_depth_goes_before_the_difficulty(world, wanted, depth):
+    request = Request("deduction", difficulty=1.0, wanted={"depth": wanted, "elsewhere": 7.0})
+    for sample in GrammarPlayer(GrammarConfig(), world).propose([request] * 5, np.random.default_rng(4)):
+        program = sample.text.split("```python\n")[1].split("\n```")[0]
+        assert language.depth(program) == depth
+
+
 def test_induction_builds_on_the_base_it_is_given(world, tasks):
     player = GrammarPlayer(GrammarConfig(), world)
     bases = [task for task in tasks if task.kind == "abduction"][:10]

@@ -61,11 +61,20 @@ def test_the_propose_prompt_carries_references_and_context(kind):
         kind,
         references=(TASKS[kind], TASKS[kind]),
         difficulty=0.5,
+        wanted={"depth": 2.0, "branches": 1.25},
         recent=("recent-1", "recent-2"),
         outcomes={"exception": 3, "admitted": 9},
     )
     prompt = KINDS[kind].propose_prompt(request)
-    for part in ("Reference 2", "50 %", "recent-2", "exception 3", "admitted 9", TASKS[kind].spec["program"]):
+    for part in (
+        "Reference 2",
+        "50 %",
+        "branches 1.25, depth 2",
+        "recent-2",
+        "exception 3",
+        "admitted 9",
+        TASKS[kind].spec["program"],
+    ):
         assert part in prompt
     assert "Reference" not in KINDS[kind].propose_prompt(Request(kind))
 
