@@ -27,6 +27,13 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "humanoid-stand": "autotelic.physics.humanoid.tasks:HumanoidStand",
         "humanoid-walk": "autotelic.physics.humanoid.tasks:HumanoidWalk",
         "humanoid-obstacles": "autotelic.physics.humanoid.tasks:HumanoidObstacles",
+        "arm-reach": "autotelic.physics.arm.tasks:ArmReach",
+        "arm-push": "autotelic.physics.arm.tasks:ArmPush",
+        "arm-lift": "autotelic.physics.arm.tasks:ArmLift",
+        "arm-pick-place": "autotelic.physics.arm.tasks:ArmPickPlace",
+        "arm-stack": "autotelic.physics.arm.tasks:ArmStack",
+        "arm-drawer": "autotelic.physics.arm.tasks:ArmDrawer",
+        "arm-button": "autotelic.physics.arm.tasks:ArmButton",
         "gymnasium": "autotelic.physics.gym.adapter:GymnasiumEnvironment",
     },
     "minds": {
@@ -63,6 +70,7 @@ EXTRAS: dict[str, str] = {
     "onnx": "export",
     "onnxruntime": "export",
     "onnxscript": "export",
+    "ogbench": "ogbench",
 }
 
 

@@ -17,7 +17,8 @@ from autotelic import registry
 from autotelic.errors import UserError
 from autotelic.physics.base import Environment, Step
 
-TASKS = ("humanoid-stand", "humanoid-walk", "humanoid-obstacles")
+_FAMILIES = ("reach", "push", "lift", "pick-place", "stack", "drawer", "button")
+TASKS = ("humanoid-stand", "humanoid-walk", "humanoid-obstacles", *(f"arm-{family}" for family in _FAMILIES))
 
 
 class SingleEnvironment(gymnasium.Env[np.ndarray, Any]):
