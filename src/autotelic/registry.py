@@ -18,7 +18,10 @@ from autotelic.errors import UserError
 
 # "module:Class" strings, so that naming a class does not import what it needs.
 BUILT_IN: dict[str, dict[str, str]] = {
-    "worlds": {"code": "autotelic.worlds.code.world:CodeWorld"},
+    "worlds": {
+        "arm": "autotelic.worlds.arm.world:ArmWorld",
+        "code": "autotelic.worlds.code.world:CodeWorld",
+    },
     "players": {
         "grammar": "autotelic.play.players.grammar:GrammarPlayer",
         "scripted": "autotelic.play.players.scripted:ScriptedPlayer",

@@ -21,6 +21,9 @@ class Judge(SimpleNamespace):
         self.batches.append(len(pairs))
         return [Verdict(answer.text == "right", answer.text, version="1", seed=seed) for _, answer in pairs]
 
+    def row_of(self, task: Task) -> str:
+        return self.rows.get(task.id, task.kind)
+
 
 class Known(Player):
     """Is right as often as the task's spec says, in that many of its sampled attempts; greedily if it says so."""
@@ -59,7 +62,7 @@ SUITE = [
 
 @pytest.fixture
 def judge() -> Any:
-    return Judge(seeds=set(), batches=[])
+    return Judge(seeds=set(), batches=[], rows={})
 
 
 def test_accuracy_is_of_one_greedy_attempt_by_kind_and_depth(judge):
@@ -78,6 +81,12 @@ def test_accuracy_is_of_one_greedy_attempt_by_kind_and_depth(judge):
         },
         "two": {"accuracy": 0.0, "n": 1, "outcomes": {"limit": 1}, "depth": {}},
     }
+
+
+def test_a_world_may_count_tasks_under_more_than_their_kind(judge):
+    judge.rows = {SUITE[0].id: "easy"}
+    rows = evaluate(judge, Known(), SUITE, 3)
+    assert {name: row["n"] for name, row in rows.items()} == {"easy": 1, "one": 2, "two": 1}
 
 
 def test_pass_at_k_is_of_sampled_attempts_by_kind_and_depth(judge):

@@ -34,6 +34,7 @@ class Arm:
     @dataclass
     class Config:
         joints: int = 7
+        beside_with: ClassVar[dict[str, Any]] = {"busy": {"loop": {"batch": 30}}, "generic": {"player": {"model": "m"}}}
 
         def __post_init__(self) -> None:
             if self.joints < 1:
@@ -97,6 +98,13 @@ def complaint(*overrides: str, **options: Any) -> str:
 def test_a_class_brings_defaults_of_other_sections_with_it():
     assert ask("player=busy").loop.batch == 300
     assert ask("player=generic").loop.batch == 8
+
+
+def test_two_classes_together_bring_other_defaults_than_either_alone():
+    assert ask("world=arm", "player=busy").loop.batch == 30
+    assert ask("player=busy").loop.batch == 300
+    assert ask("world=arm", "player=generic").player.model == "m"
+    assert ask("world=arm", "player=generic", "player.model=n").player.model == "n"
 
 
 def test_what_the_user_says_wins_over_what_a_class_brings(tmp_path):

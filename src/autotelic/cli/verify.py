@@ -70,4 +70,5 @@ def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
 
 
 def _judgement(verdict: Verdict) -> str:
-    return f"{'solved' if verdict.solved else 'not solved'} ({verdict.outcome}, score {verdict.score!r})"
+    state = f", state {verdict.metrics['state']:.0f}" if "state" in verdict.metrics else ""  # where it ended, exactly
+    return f"{'solved' if verdict.solved else 'not solved'} ({verdict.outcome}, score {verdict.score!r}{state})"

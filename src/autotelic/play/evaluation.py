@@ -32,9 +32,9 @@ def evaluate(
     samples: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Row]:
-    """One row a kind, in the order of the tasks: `accuracy` of one greedy attempt a task, `n` tasks, the `outcomes` of
-    those attempts by class, and the same by `depth` where tasks say it. With `samples` also `pass`: pass@k of so many
-    attempts at the player's own temperature."""
+    """One row a kind, or whatever the world counts a task under, in the order of the tasks: `accuracy` of one greedy
+    attempt a task, `n` tasks, the `outcomes` of those attempts by class, and the same by `depth` where tasks say it.
+    With `samples` also `pass`: pass@k of so many attempts at the player's own temperature."""
 
     def told(done: int) -> None:
         if progress is not None:
@@ -48,7 +48,7 @@ def evaluate(
             more = _judged(world, player, tasks, samples, seed, purpose, lambda done: told(len(tasks) + done))
     kinds: dict[str, list[int]] = defaultdict(list)
     for at, task in enumerate(tasks):
-        kinds[task.kind].append(at)
+        kinds[world.row_of(task)].append(at)
     rows: dict[str, Row] = {}
     for kind, members in kinds.items():
         depths: dict[float, list[int]] = defaultdict(list)

@@ -13,6 +13,8 @@ from autotelic.show import specimens
 from autotelic.show.figures import Curves, in_order
 from autotelic.show.train_report import figure, measured_of, newest_video
 
+FEW = 3  # rows of held-out tasks that are of no kind that was played, and still have a column each
+
 
 def summary_table(run: Run) -> Table:
     """What became of a run in figures, and below them what else there is to know and where to look."""
@@ -59,8 +61,13 @@ def _play(run: Run) -> Table:
     curves, counts, result = Curves.read(run.metrics.path), specimens.counts(run.archive), run.result() or {}
     said = result.get("heldout")
     heldout: Mapping[str, Any] = said if isinstance(said, dict) else {}
-    kinds = in_order({*curves.kinds(), *counts.get("kinds", {}), *heldout})
-    table = Table(title=Text(run.name), title_justify="left", caption=_caption(run, counts, result))
+    played = {*curves.kinds(), *counts.get("kinds", {})}
+    families = [name for name in heldout if name not in played]  # what is only measured with
+    if len(families) <= FEW:
+        played, families = {*played, *families}, []
+    kinds = in_order(played)
+    caption = _caption(run, counts, result, {name: _heldout(heldout[name]) for name in families})
+    table = Table(title=Text(run.name), title_justify="left", caption=caption)
     table.caption_justify = "left"
     table.add_column("", no_wrap=True)
     for kind in kinds:
@@ -89,10 +96,11 @@ def _share(value: object) -> str:
     return f"{100 * value:.1f} %" if isinstance(value, int | float) else "-"
 
 
-def _caption(run: Run, counts: Mapping[str, Any], result: Mapping[str, Any]) -> Text:
+def _caption(run: Run, counts: Mapping[str, Any], result: Mapping[str, Any], families: Mapping[str, str]) -> Text:
     said = result.get("cheating")
     ledger = {name: n for name, n in said.items() if n} if isinstance(said, dict) else {}
     lines = [
+        *(f"held out, {name}: {change}" for name, change in families.items()),
         "held out: before → after the run; other shares: first → last tenth of its steps",
         "archive: " + ", ".join(f"{counts.get(name, 0):,} {name}" for name in ("tasks", "verdicts", "rejections")),
         "cheating: " + (", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in ledger.items()) or "none seen"),

@@ -139,6 +139,27 @@ class Kind(ABC):
         return UserError(f"tasks of the kind {self.name} have no brief wording: take a player that reads full prompts")
 
 
+class Library(ABC):
+    """What the players that need no model take from a world: hand-written tasks and answers, and random ones."""
+
+    @abstractmethod
+    def proposal(self, request: Request, turn: int) -> str:
+        """The hand-written proposal of that number; they begin again when all have been made."""
+
+    @abstractmethod
+    def answer(self, task: Task, right: bool, pick: int) -> str:
+        """A hand-written answer to a task, as right as it can be, or a wrong one. Where there is a choice, `pick`
+        decides."""
+
+    @abstractmethod
+    def random_proposal(self, request: Request, rng: np.random.Generator) -> str:
+        """A proposal that is right in form."""
+
+    @abstractmethod
+    def random_answer(self, task: Task, rng: np.random.Generator) -> str:
+        """An answer that is right in form."""
+
+
 class World(ABC):
     """Decides what is true about tasks. Batched; deterministic given seeds."""
 
@@ -147,6 +168,7 @@ class World(ABC):
     kinds: Mapping[str, Kind]
     tokens: Sequence[str] = ()  # all pieces that texts in the brief wording are made of; none: there is no such wording
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
+    library: Library | None = None  # for players without a model; those of the code world bring their own
     hindsight: bool = False  # asked for: let the verdict on one wrong answer a task say which other task it solves
 
     @abstractmethod
@@ -169,6 +191,10 @@ class World(ABC):
     def siblings(self, task: Task) -> list[Task]:
         """The same facts asked in other kinds: tasks that need no admission of their own."""
         return []
+
+    def row_of(self, task: Task) -> str:
+        """What a held-out task is counted under: its kind, or something that says more."""
+        return task.kind
 
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""

@@ -1,4 +1,5 @@
-"""A player that writes random programs of the small language and guesses answers of the right type."""
+"""A player that writes at random: programs of the small language and values of the right type in the code world; in a
+world with a library, what that has for it."""
 
 from __future__ import annotations
 
@@ -35,14 +36,18 @@ class GrammarPlayer(Player):
     world: CodeWorld
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
+        library = self.world.library
+        if library is not None:
+            return [Sample("propose", asked.kind, library.random_proposal(asked, rng)) for asked in requests]
         return [Sample("propose", request.kind, self._proposal(request, rng)) for request in requests]
 
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
-        return [
-            Sample("solve", task.kind, answer_text(self._guess(task, rng)), task=task.id)
-            for task in tasks
-            for _ in range(n)
-        ]
+        library = self.world.library
+
+        def guess(task: Task) -> str:
+            return library.random_answer(task, rng) if library is not None else answer_text(self._guess(task, rng))
+
+        return [Sample("solve", task.kind, guess(task), task=task.id) for task in tasks for _ in range(n)]
 
     def _proposal(self, request: Request, rng: np.random.Generator) -> str:
         if request.base is not None:

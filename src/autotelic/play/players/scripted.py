@@ -49,7 +49,8 @@ class ScriptedPlayer(Player):
         return [Sample("propose", request.kind, self._proposal(request, rng)) for request in requests]
 
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
-        return [Sample("solve", task.kind, self._answer(task, rng), task=task.id) for task in tasks for _ in range(n)]
+        answer = self._answer if self.world.library is None else self._from_library
+        return [Sample("solve", task.kind, answer(task, rng, greedy), task=task.id) for task in tasks for _ in range(n)]
 
     def state(self) -> dict[str, Any]:
         return {"position": dict(self.position)}
@@ -62,6 +63,8 @@ class ScriptedPlayer(Player):
         self.position[request.kind] += 1
         if self.config.order == "random":
             turn = int(rng.integers(len(LIBRARY) * len(LIBRARY[0].calls)))
+        if self.world.library is not None:
+            return self.world.library.proposal(request, turn)
         entry = LIBRARY[turn % len(LIBRARY)]
         kind = self.world.kinds[request.kind]
         if request.kind != "induction":
@@ -76,7 +79,15 @@ class ScriptedPlayer(Player):
             entry = found
         return kind.compose(entry.program, [literals.parse_arguments(call) for call, _ in entry.calls], entry.message)
 
-    def _answer(self, task: Task, rng: np.random.Generator) -> str:
+    def _from_library(self, task: Task, rng: np.random.Generator, greedy: bool) -> str:
+        """The best that the library has, where that is asked for; else right as often as is configured."""
+        chance, pick = rng.random(), int(rng.integers(1 << 30))
+        if chance < self.config.unformatted and not greedy:
+            return "I know this one."
+        assert self.world.library is not None
+        return self.world.library.answer(task, greedy or chance >= 1 - self.config.correct, pick)
+
+    def _answer(self, task: Task, rng: np.random.Generator, greedy: bool) -> str:
         if task.kind not in ("deduction", "abduction", "induction"):
             raise UserError(f"player=scripted knows no answers to {task.kind} tasks: take another player")
         chance = rng.random()

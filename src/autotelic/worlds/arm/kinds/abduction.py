@@ -1,0 +1,217 @@
+"""Abduction: given a controller and an outcome, find a start that leads to it. Any that works counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from autotelic.physics.arm.scenes import Placement
+from autotelic.runs.files import content_address
+from autotelic.worlds.arm import brief, goals
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.goals import Predicate
+from autotelic.worlds.arm.kinds import base
+from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.kinds.deduction import HORIZON, question_features, question_references, question_words
+from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, parse, read_goal, read_setting
+from autotelic.worlds.base import Proposal, Request, Task
+from autotelic.worlds.code.kinds.base import (
+    Grade,
+    RefusedError,
+    answer_rules,
+    fence,
+    paragraphs,
+    propose_context,
+    read_answer,
+)
+
+EXAMPLE = """\
+def execute_controller(robot, world):
+    robot.close_gripper()
+    robot.move_to([0.4, 0.28, 0.02], above=0.1)
+    robot.move_to([0.4, 0.28, 0.02])
+    robot.move_to([0.4, -0.2, 0.02])"""
+OTHERS = 4  # other starts that a question is tried with: half of them may lead to its goal
+
+
+class Abduction(ArmKind):
+    name = "abduction"
+    asks = "given a controller and what shall hold at the end, find a place to start for each object."
+    answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
+
+    # Texts
+
+    def propose_prompt(self, request: Request) -> str:
+        return paragraphs(
+            f"Write a new task of the kind {self.name}: {self.asks}",
+            "Write a scene with a place for each object, a controller, and predicates that do not hold at the start and"
+            " do hold at the end. Most other starts must not lead there. Without a goal, one is found by running it.",
+            base.SCENE_RULES,
+            base.goal_rules(),
+            base.controller_rules(),
+            *question_references(request),
+            propose_context(request),
+            "Make it different from the references. Answer in this form:\n"
+            + fence(
+                "json",
+                '{"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}],'
+                ' "goal": [["at", "red_box", "right"]]}',
+            )
+            + "\n"
+            + fence("python", EXAMPLE),
+        )
+
+    def solve_prompt(self, task: Task) -> str:
+        spec = task.spec
+        setting = read_setting(spec["setting"])
+        return paragraphs(
+            "A controller moves a robot arm with a gripper. Where must things start, so that the goal holds when it has"
+            " ended? It must not hold at the start.",
+            setting.described(),
+            f"Goal: {json.dumps(spec['goal'])}",
+            fence("python", spec["controller"]),
+            base.controller_rules(),
+            base.goal_rules(),
+            f"Places for: {', '.join(setting.start)}. x is 0.35 to 0.65, y is -0.3 to 0.3; things must not touch.",
+            answer_rules(self.answer_form),
+        )
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        spec = task.spec
+        scene = brief.scene_words(read_setting(spec["setting"]), False)
+        wanted = brief.goal_words(_goal(spec))
+        head = f"{brief.kind(self.name)}{question_words(spec)}"
+        return f"{head}{brief.GOAL}{wanted}{brief.SCENE}{scene}{brief.ANSWER}"
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        calls, _, scene = text.partition(brief.SCENE)
+        return brief.question_proposal(calls, brief.read_scene(scene))
+
+    def expanded(self, text: str) -> str:
+        rows = [row for row in brief.read_scene(text)["objects"] if isinstance(row, dict)]
+        return json.dumps({f"{row['color']}_{row['shape']}": row["at"] for row in rows})
+
+    # From text to verdict
+
+    def draft(self, proposal: Proposal) -> Draft:
+        data, setting, program = base.read_question(proposal, self.config.rules, ("goal",))
+        if not setting.start:
+            raise RefusedError("trivial", "there is no thing to place")
+        spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
+        if "goal" in data:
+            goal = read_goal(data["goal"], setting.scene)
+            if goals.holds(goal, setting.scene, base.written_state(setting.scene, setting.start)):
+                raise RefusedError("goal_true", "the goal holds at the start")
+            spec["goal"] = [predicate.plain() for predicate in goal]
+        return Draft(spec, (_job(setting, setting.start, program),))
+
+    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
+        (own,) = ended
+        base.require_sound(own)
+        setting = read_setting(draft.spec["setting"])
+        if not any(self._possible(draft, setting, own)):
+            raise RefusedError("unreached", "this start does not lead to the goal")
+        return tuple(_job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS))
+
+    def _possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
+        """Goals that are reached from the start given: the one that was proposed, or else any but that the gripper is
+        somewhere, the hardest first."""
+        if "goal" in draft.spec:
+            goal = _goal(draft.spec)
+            if own.before is not None and goals.holds(goal, setting.scene, own.before):
+                raise RefusedError("goal_true", "the goal holds at the start")
+            if base.reached(goal, setting.scene, own):
+                yield goal
+            return
+        for predicate in base.made_true(setting.scene, own):
+            if predicate.name != "near":
+                yield [predicate]
+
+    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        own, *others = ended
+        setting = read_setting(draft.spec["setting"])
+        for goal in self._possible(draft, setting, own):
+            if 2 * sum(_works(goal, setting, each) for each in others) <= len(others):
+                start = {name: list(place) for name, place in setting.start.items()}
+                return {**draft.spec, "goal": [predicate.plain() for predicate in goal], "start": start}
+        raise RefusedError("trivial", "most other starts lead to the goal as well")
+
+    def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
+        return question_features(spec, len(spec["goal"]))
+
+    def attempt(self, task: Task, text: str, seed: int) -> Attempt:
+        setting = read_setting(task.spec["setting"])
+        start = _read_start(read_answer(text), setting)
+        placed = Setting(setting.scene, start)
+        base.check_start(placed)
+        if goals.holds(_goal(task.spec), setting.scene, base.written_state(setting.scene, start)):
+            raise RefusedError("goal_true", "the goal holds at the start")
+        return Attempt((_job(placed, start, task.spec["controller"]),))
+
+    def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
+        setting, (only,) = read_setting(task.spec["setting"]), ended
+        goal = _goal(task.spec)
+        if only.how in ("lost", "limit", "broken"):
+            return Grade(only.how, detail=only.detail)
+        if only.before is not None and goals.holds(goal, setting.scene, only.before):
+            return Grade("goal_true", detail="the goal holds at the start")
+        if only.overlap > base.PENETRATION or only.unsettled:
+            return Grade("overlap", detail="things do not stand where they are put")
+        if _works(goal, setting, only):
+            return Grade("correct", 1.0)
+        state = only.later or only.after
+        far = goals.distances(goal, setting.scene, state) if state is not None else []
+        score = sum(1.0 / (1.0 + 10.0 * d) for d in far) / len(far) if far and self.config.partial_credit else 0.0
+        return Grade("wrong", min(score, 0.99), f"{only.how} {only.detail}".strip())
+
+    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
+        """The same controller with the hardest goal that it did reach from this start."""
+        if ended.how != "ended" or ended.before is None or ended.after is None or ended.later is None:
+            return None
+        setting = read_setting(task.spec["setting"])
+        for predicate in base.made_true(setting.scene, ended):
+            if [predicate.plain()] != task.spec["goal"] and predicate.name != "near":
+                start = dict(attempt.jobs[0].start)
+                spec = {"setting": Setting(setting.scene, start).plain(), "controller": task.spec["controller"]}
+                places = {name: list(place) for name, place in start.items()}
+                return {**spec, "goal": [predicate.plain()], "start": places}
+        return None
+
+    def restate(self, spec: Mapping[str, Any]) -> str:
+        extra = {**read_setting(spec["setting"]).plain(), "goal": spec["goal"]}
+        return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
+
+    def key(self, spec: Mapping[str, Any]) -> str:
+        """Without the start, which is the answer."""
+        scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
+        return content_address("arm-abduction", scene, spec["controller"], spec["goal"])
+
+
+def _goal(spec: Mapping[str, Any]) -> list[Predicate]:
+    return [Predicate(row[0], tuple(row[1:])) for row in spec["goal"]]
+
+
+def _job(setting: Setting, start: Mapping[str, Placement], program: str) -> Job:
+    return Job(setting.scene, base.start_of(start), program, HORIZON)
+
+
+def _works(goal: Sequence[Predicate], setting: Setting, ended: Ended) -> bool:
+    """Whether an episode reaches a goal that did not hold at its start."""
+    if ended.before is None or goals.holds(goal, setting.scene, ended.before):
+        return False
+    return base.reached(goal, setting.scene, ended)
+
+
+def _read_start(text: str, setting: Setting) -> dict[str, Placement]:
+    """A place for each thing, by the rules of the schema."""
+    if len(text) > MAX_TEXT:
+        raise RefusedError("format", "too long")
+    said = parse(text)
+    if sorted(said) != sorted(setting.start):
+        raise RefusedError("format", f"needs a place for each of {', '.join(setting.start)}, and no other")
+    plain = setting.plain()
+    rows = [{**row, "at": said[f"{row['color']}_{row['shape']}"]} for row in plain["objects"]]
+    if any(row["at"] is None for row in rows):
+        raise RefusedError("format", "a place is missing")
+    return dict(read_setting({**plain, "objects": rows}).start)

@@ -1,0 +1,290 @@
+"""What the kinds of the arm world share: the shape of their texts, and the steps from text to verdict.
+
+A kind says which episodes have to be run to admit a proposal or to judge an answer, and what came of them means. The
+world runs them, those of all kinds and players in one batch.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import cos, sin
+from typing import Any, ClassVar
+
+from autotelic.physics.arm.scenes import HANDLE, Fixture, Placement, Scene, in_the_way
+from autotelic.runs import seeds
+from autotelic.runs.files import content_address
+from autotelic.worlds.arm import brief, controllers, goals, places
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.goals import Predicate, State
+from autotelic.worlds.arm.tasks import ANYWHERE, Setting, parse, read_setting, require_keys
+from autotelic.worlds.base import Kind, Proposal, Request, Task
+from autotelic.worlds.code.kinds.base import (
+    Grade,
+    RefusedError,
+    answer_text,
+    paragraphs,
+    read_blocks,
+)
+from autotelic.worlds.code.programs import ProgramError, Rules, check
+
+HOME = (0.45, 0.0, 0.25)  # about where the tool is at the start
+MARGIN = 0.005  # metres that things must be apart at a start that is given
+CHANGE = 0.005  # how far from true a predicate was that something has made true: what quivers does nothing
+PENETRATION = 0.003  # metres that things may be within each other
+
+
+@dataclass
+class KindConfig:
+    """What the kinds can be told."""
+
+    draws: int = 0  # starts that an answer has to succeed at, whatever the task says; 0: what the task says
+    partial_credit: bool = False  # the score of an answer that fails says how near it came; it is not solved by that
+    rules: Rules = field(default_factory=Rules)  # for controllers: quick feedback, never safety
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A proposal that was understood: the content of a task, and what is to be run for it."""
+
+    spec: dict[str, Any]
+    jobs: tuple[Job, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An answer that was understood: what is to be run for it one after the other, or, where nothing is, a value."""
+
+    jobs: tuple[Job, ...] = ()
+    value: Any = None
+
+
+class ArmKind(Kind):
+    """A kind of the arm world. The texts of proposals and answers are read here and nowhere else."""
+
+    name: ClassVar[str]
+    asks: ClassVar[str]
+    answer_form: ClassVar[str]
+
+    def __init__(self, config: KindConfig) -> None:
+        self.config = config
+
+    @abstractmethod
+    def draft(self, proposal: Proposal) -> Draft:
+        """What a proposal asks to be run; RefusedError if it cannot be read."""
+
+    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
+        """What else is to be run, now that the draft's own episodes were; RefusedError if they make no task."""
+        return ()
+
+    @abstractmethod
+    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        """The task's content, once all episodes were run; RefusedError if they make no task."""
+
+    @abstractmethod
+    def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
+        """What makes a task hard."""
+
+    @abstractmethod
+    def attempt(self, task: Task, text: str, seed: int) -> Attempt:
+        """What an answer asks to be run; RefusedError if it cannot be read."""
+
+    @abstractmethod
+    def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
+        """What the episodes of an attempt say: all of them, or those up to the first that failed."""
+
+    def succeeded(self, task: Task, ended: Ended) -> bool:
+        """Whether it is worth running the next episode of an attempt."""
+        return False
+
+    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
+        """The content of another task that this episode of a wrong answer solves, if there is one."""
+        return None
+
+    @abstractmethod
+    def restate(self, spec: Mapping[str, Any]) -> str:
+        """The proposal that makes this task again."""
+
+    @abstractmethod
+    def key(self, spec: Mapping[str, Any]) -> str:
+        """What a task asks: no proposal may ask the same as a held-out task."""
+
+    # Texts
+
+    def expand_answer(self, text: str) -> str:
+        return text if brief.ANSWER in text else answer_text(self.expanded(text))
+
+    @abstractmethod
+    def expanded(self, text: str) -> str:
+        """What a brief reply stands for, as it is written between <answer> and </answer>."""
+
+    def brief_propose_prompt(self, request: Request) -> str:
+        return f"{brief.PROPOSE}{brief.kind(self.name)}{brief.ANSWER}"
+
+
+# Settings with a controller: deduction and abduction share them
+
+
+def read_question(proposal: Proposal, rules: Rules, known: Sequence[str]) -> tuple[dict[str, Any], Setting, str]:
+    """The JSON of a question, its setting, and its controller."""
+    if len(proposal.text) > 40_000:
+        raise RefusedError("format", "longer than 40000 characters")
+    blocks = read_blocks(proposal.text)
+    sources = [body.rstrip("\n") for label, body in blocks if label == "python"]
+    texts = [body for label, body in blocks if label == "json"]
+    if len(sources) != 1 or len(texts) != 1:
+        raise RefusedError("format", "needs exactly one ```json and one ```python block")
+    data = parse(texts[0])
+    require_keys(data, ("objects", "fixtures", "robot", *known), "a question")
+    setting = read_setting(data)
+    check_start(setting)
+    return data, setting, read_controller(sources[0], rules)
+
+
+def read_controller(source: str, rules: Rules) -> str:
+    try:
+        return check(source, rules, controllers.ENTRY).source
+    except ProgramError as error:
+        raise RefusedError(error.outcome, error.reason) from None
+
+
+def check_start(setting: Setting) -> None:
+    """Refuses things that stand in each other, or in a fixture."""
+    found = in_the_way(setting.scene, setting.start, MARGIN)
+    if found is not None:
+        raise RefusedError("overlap", f"{found[0]} and {found[1]} stand in each other's way")
+    if boxed := _in_bin(setting):
+        raise RefusedError("overlap", f"{boxed} stands in the bin")
+
+
+def _in_bin(setting: Setting) -> str:
+    for fixture in setting.scene.fixtures:
+        for name, (x, y, _) in setting.start.items():
+            along, across = places.in_frame(fixture, x, y)
+            if fixture.kind == "bin" and max(abs(along), abs(across)) < places.BIN_INSIDE:
+                return name
+    return ""
+
+
+def require_sound(ended: Ended) -> None:
+    """Refuses what an episode shows to be no task, or no controller."""
+    if ended.how == "uncompiled":
+        raise RefusedError("uncompiled", ended.detail)
+    if ended.how == "broken" or ended.before is None:
+        raise RefusedError("lost" if ended.how == "lost" else "broken", ended.detail)
+    if ended.overlap > PENETRATION:
+        raise RefusedError("overlap", f"things are {1000 * ended.overlap:.0f} mm within each other")
+    if ended.unsettled:
+        raise RefusedError("unsettled", f"{ended.unsettled} does not stay where it is put")
+    if ended.how != "ended":
+        raise RefusedError(ended.how, ended.detail or "the controller does not end")
+
+
+def start_of(start: Mapping[str, Placement]) -> tuple[tuple[str, Placement], ...]:
+    return tuple(sorted((name, (float(x), float(y), float(yaw))) for name, (x, y, yaw) in start.items()))
+
+
+def written_state(scene: Scene, start: Mapping[str, Placement]) -> State:
+    """A start as goals see it, before anything is simulated."""
+    positions = {fixture.name: _fixture_point(fixture) for fixture in scene.fixtures}
+    for thing in scene.things:
+        x, y, _ = start[thing.name]
+        positions[thing.name] = (x, y, places.centre_height(thing))
+    return State(HOME, positions)
+
+
+def _fixture_point(fixture: Fixture) -> tuple[float, float, float]:
+    if fixture.kind != "drawer":
+        return fixture.x, fixture.y, 0.0
+    along, up = HANDLE
+    return fixture.x + along * cos(fixture.yaw), fixture.y + along * sin(fixture.yaw), up
+
+
+def drawn_start(
+    setting: Setting, goal: Sequence[Predicate], position: float, yaw: float, *purpose: str | int, seed: int
+) -> dict[str, Placement] | None:
+    """A start drawn for a purpose, with room for all and at which the goal does not hold; None where none is found."""
+    rng = seeds.generator(seed, "start", *purpose)
+    for _ in range(places.TRIES):
+        start = places.drawn(setting.scene, setting.start, position, yaw, rng)
+        if position and places.crowded(setting.scene, start):
+            continue
+        if goal and goals.holds(goal, setting.scene, written_state(setting.scene, start)):
+            if not position and not yaw:
+                return None
+            continue
+        return start
+    return None
+
+
+def other_starts(setting: Setting, count: int) -> list[dict[str, Placement]]:
+    """Starts that have nothing to do with the setting's own, always the same ones."""
+    key = content_address(setting.plain())
+    found = (drawn_start(_centred(setting), (), ANYWHERE, 0.0, key, at, seed=0) for at in range(count))
+    return [start for start in found if start is not None]
+
+
+def _centred(setting: Setting) -> Setting:
+    return Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
+
+
+def made_true(scene: Scene, ended: Ended) -> list[Predicate]:
+    """What an episode has brought about, the hardest first."""
+    assert ended.before is not None
+    assert ended.after is not None
+    assert ended.later is not None
+    return [
+        predicate
+        for predicate in goals.stateable(scene)
+        if goals.distance(predicate, scene, ended.before) > CHANGE
+        and all(goals.distance(predicate, scene, state) == 0.0 for state in (ended.after, ended.later))
+    ]
+
+
+def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:
+    """Whether an episode ended as it should, and stayed so."""
+    return ended.how == "ended" and all(
+        state is not None and goals.holds(goal, scene, state) for state in (ended.after, ended.later)
+    )
+
+
+def answer_of(asked: Sequence[Predicate], scene: Scene, state: State, name: str) -> tuple[list[bool], str]:
+    """What deduction asks of an end: which predicates hold, and where a thing is."""
+    held = [goals.distance(predicate, scene, state) == 0.0 for predicate in asked]
+    return held, controllers.ending_region(scene, state, name)
+
+
+# Words
+
+
+@lru_cache(maxsize=1)
+def controller_rules() -> str:
+    return paragraphs(
+        "A controller is a Python program with a function execute_controller(robot, world), which is called once. It"
+        ' may return "success" or "failure", or "continue" to be called again. What it returns decides nothing: the'
+        " simulation does. It may import math; it may not read files, the clock or chance.",
+        "What it may call:\n" + controllers.interface_text(),
+        "Lengths are in metres. The robot stands at [0, 0]; x is forward, y to the left, z up from the table. Things"
+        " stand where x is 0.35 to 0.65 and y -0.3 to 0.3. The gripper begins open and points down.",
+    )
+
+
+def goal_rules() -> str:
+    sorts = "\n".join(f"  {_shown_sort(name)}" for name in goals.SORTS)
+    return f"Predicates:\n{sorts}\nRegions: {', '.join(places.REGIONS)}."
+
+
+def _shown_sort(name: str) -> str:
+    roles = goals.SORTS[name].roles
+    words = "a stack of things, the top one first" if name == "stacked" else goals.SORTS[name].words.format(*roles)
+    return f"{json.dumps([name, *(role.upper() for role in roles)])}: {words}"
+
+
+SCENE_RULES = (
+    "Objects are named COLOR_SHAPE: colours red, green, blue, yellow, orange, purple, cyan, white; shapes box,"
+    " cylinder, sphere. Write a name, or an object with shape, color and, if they shall not be usual, size (half"
+    " lengths; radius and half height; radius), mass, friction, and at: [x, y, yaw]. Fixtures are bin, drawer, button."
+)

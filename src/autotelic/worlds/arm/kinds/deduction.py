@@ -1,0 +1,215 @@
+"""Deduction: given a scene and a controller, say what will hold at the end and where a thing will be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from autotelic.physics.arm.scenes import Placement
+from autotelic.runs import seeds
+from autotelic.runs.files import content_address
+from autotelic.worlds.arm import brief, goals
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.goals import Predicate
+from autotelic.worlds.arm.kinds import base
+from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.tasks import Setting, read_goal, read_setting
+from autotelic.worlds.base import Proposal, Request, Task
+from autotelic.worlds.code.kinds.base import (
+    Grade,
+    RefusedError,
+    answer_rules,
+    fence,
+    paragraphs,
+    propose_context,
+    read_answer,
+)
+
+HORIZON = 15.0
+OTHERS = 2  # other starts that a question is tried with
+CHOICES = 12  # questions that are looked at, where none was proposed
+
+
+class Deduction(ArmKind):
+    name = "deduction"
+    asks = "given a scene and a controller, say which predicates hold at the end, and where an object is then."
+    answer_form = 'yes or no for each predicate, in their order, and the region, such as "yes no left"'
+
+    # Texts
+
+    def propose_prompt(self, request: Request) -> str:
+        return paragraphs(
+            f"Write a new task of the kind {self.name}: {self.asks}",
+            "Write a scene with a place for each object, one or more predicates to ask about, the object whose region"
+            " is asked for, and a controller. The answer must depend on what the controller does and on where things"
+            " start. Without ask and object, some are found by running it.",
+            base.SCENE_RULES,
+            base.goal_rules(),
+            base.controller_rules(),
+            *question_references(request),
+            propose_context(request),
+            "Make it different from the references. Answer in this form:\n"
+            + fence(
+                "json",
+                '{"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}], "ask": [["near", "red_box"]],'
+                ' "object": "red_box"}',
+            )
+            + "\n"
+            + fence("python", "def execute_controller(robot, world):\n    robot.move_to(world.position('red_box'))"),
+        )
+
+    def solve_prompt(self, task: Task) -> str:
+        spec = task.spec
+        setting = read_setting(spec["setting"])
+        return paragraphs(
+            "A controller moves a robot arm with a gripper. What holds when it has ended?",
+            setting.described() + " They start here:",
+            fence("json", json.dumps({name: list(place) for name, place in setting.start.items()})),
+            fence("python", spec["controller"]),
+            base.controller_rules(),
+            base.goal_rules(),
+            f"Predicates: {json.dumps(spec['ask'])}\nRegion of: {spec['object']} (one of {', '.join(brief.ENDINGS)})",
+            answer_rules(self.answer_form),
+        )
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        spec = task.spec
+        setting = read_setting(spec["setting"])
+        calls, scene = question_words(spec), brief.scene_words(setting, True)
+        asked = brief.goal_words(_asked(spec))
+        where = brief.worded([spec["object"]])
+        return f"{brief.kind(self.name)}{calls}{brief.SCENE}{scene}{brief.ASK}{asked}{brief.WHERE}{where}{brief.ANSWER}"
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        calls, _, scene = text.partition(brief.SCENE)
+        return brief.question_proposal(calls, brief.read_scene(scene))
+
+    def expanded(self, text: str) -> str:
+        return text.strip()
+
+    # From text to verdict
+
+    def draft(self, proposal: Proposal) -> Draft:
+        data, setting, program = base.read_question(proposal, self.config.rules, ("ask", "object"))
+        if not setting.start:
+            raise RefusedError("trivial", "there is no thing to ask about")
+        spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
+        if "ask" in data or "object" in data:
+            asked = read_goal(data.get("ask"), setting.scene, "ask")
+            name = data.get("object")
+            if not isinstance(name, str) or name not in setting.start:
+                raise RefusedError("unknown", f"object is {name!r:.60}, which is no thing on the table")
+            spec |= {"ask": [predicate.plain() for predicate in asked], "object": name}
+        return Draft(spec, (_job(setting, setting.start, program),))
+
+    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
+        (own,) = ended
+        base.require_sound(own)
+        setting = read_setting(draft.spec["setting"])
+        if not any(self._possible(draft, setting, own)):
+            raise RefusedError("trivial", "the answer is the same without the controller")
+        return tuple(_job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS))
+
+    def _possible(
+        self, draft: Draft, setting: Setting, own: Ended
+    ) -> Iterator[tuple[list[Predicate], str, tuple[list[bool], str]]]:
+        """What can be asked, with its answer: what was proposed, or else some of what the controller has made true and
+        of what it has not, as chance would have it. Only what is not so without the controller."""
+        assert own.before is not None
+        assert own.later is not None
+        if "ask" in draft.spec:
+            choices = [(_asked(draft.spec), draft.spec["object"])]
+        else:
+            choices = list(_chosen(draft, setting, own))
+        for asked, name in choices:
+            answer = base.answer_of(asked, setting.scene, own.later, name)
+            if answer != base.answer_of(asked, setting.scene, own.before, name):
+                yield asked, name, answer
+
+    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        own, *others = ended
+        setting = read_setting(draft.spec["setting"])
+        for asked, name, answer in self._possible(draft, setting, own):
+            elsewhere = [base.answer_of(asked, setting.scene, each.later, name) for each in others if each.later]
+            if not elsewhere or any(each != answer for each in elsewhere):
+                rows = [predicate.plain() for predicate in asked]
+                return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
+        raise RefusedError("trivial", "the answer is the same wherever things start")
+
+    def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
+        return question_features(spec, len(spec["ask"]))
+
+    def attempt(self, task: Task, text: str, seed: int) -> Attempt:
+        words = read_answer(text).replace(",", " ").lower().split()
+        *said, region = words or [""]
+        if len(said) != len(task.spec["ask"]) or any(word not in ("yes", "no") for word in said):
+            raise RefusedError("format", f"needs yes or no for {len(task.spec['ask'])} predicates, then a region")
+        if region not in brief.ENDINGS:
+            raise RefusedError("format", f"no region {region!r:.40}: one of {', '.join(brief.ENDINGS)}")
+        return Attempt(value=([word == "yes" for word in said], region))
+
+    def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
+        said, region = attempt.value
+        right = [one == other for one, other in zip(said, task.spec["held"], strict=True)]
+        right.append(region == task.spec["region"])
+        if all(right):
+            return Grade("correct", 1.0)
+        score = sum(right) / len(right) if self.config.partial_credit else 0.0
+        return Grade("wrong", min(score, 0.99), f"{sum(right)} of {len(right)} right")
+
+    def restate(self, spec: Mapping[str, Any]) -> str:
+        setting = read_setting(spec["setting"]).plain()
+        extra = {**setting, "ask": spec["ask"], "object": spec["object"]}
+        return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
+
+    def key(self, spec: Mapping[str, Any]) -> str:
+        return content_address("arm-deduction", spec["setting"], spec["controller"], spec["ask"], spec["object"])
+
+
+def _asked(spec: Mapping[str, Any]) -> list[Predicate]:
+    return [Predicate(row[0], tuple(row[1:])) for row in spec["ask"]]
+
+
+def _job(setting: Setting, start: Mapping[str, Placement], program: str) -> Job:
+    return Job(setting.scene, base.start_of(start), program, HORIZON)
+
+
+def _chosen(draft: Draft, setting: Setting, own: Ended) -> Iterator[tuple[list[Predicate], str]]:
+    """Questions in an order that follows from the proposal: one predicate or two, true ones and others, any thing."""
+    rng = seeds.generator(0, "questions", content_address(draft.spec))
+    true, possible = base.made_true(setting.scene, own), goals.stateable(setting.scene)
+    for _ in range(CHOICES):
+        asked = {possible[int(rng.integers(len(possible)))]}
+        if true and rng.random() < 0.6:
+            one = true[int(rng.integers(len(true)))]
+            asked = asked | {one} if rng.random() < 0.5 else {one}
+        names = list(setting.start)
+        yield sorted(asked, key=Predicate.plain), names[int(rng.integers(len(names)))]
+
+
+def question_words(spec: Mapping[str, Any]) -> str:
+    """A controller in brief words; one that was not written in them has none."""
+    return brief.calls_of(spec["controller"]) or ""
+
+
+def question_features(spec: Mapping[str, Any], predicates: int) -> dict[str, float]:
+    things = len(spec["setting"]["objects"]) + len(spec["setting"]["fixtures"])
+    lines = spec["controller"].count("robot.") + spec["controller"].count("world.")
+    return {"predicates": float(predicates), "objects": float(things), "calls": float(lines)}
+
+
+def question_references(request: Request) -> list[str]:
+    """What a proposer sees of earlier questions: all but their answers."""
+    shown = []
+    for number, task in enumerate(request.references, 1):
+        extra = {key: task.spec[key] for key in ("ask", "object", "goal") if key in task.spec}
+        scene = {**task.spec["setting"], **extra}
+        shown.append(
+            paragraphs(
+                f"Reference {number} ({task.id}):",
+                fence("json", json.dumps(scene)),
+                fence("python", task.spec["controller"]),
+            )
+        )
+    return shown

@@ -1,0 +1,191 @@
+"""Induction: given a goal in a scene, write a controller that brings it about, wherever things start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotelic.physics.arm.scenes import Placement
+from autotelic.runs.files import content_address
+from autotelic.worlds.arm import brief, goals
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.kinds import base
+from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.tasks import ArmTask, parse, read
+from autotelic.worlds.base import Proposal, Request, Task
+from autotelic.worlds.code.kinds.base import (
+    Grade,
+    RefusedError,
+    answer_rules,
+    fence,
+    paragraphs,
+    propose_context,
+    read_answer,
+)
+
+LOOKED_AT = 12  # starts that are drawn to see whether the goal holds by itself
+_CHEAP = ("near",)  # goals that are reached all the time: hindsight has one of them a task, not one an answer
+
+
+class Induction(ArmKind):
+    name = "induction"
+    asks = "given a goal, write a controller for the robot arm that reaches it."
+    answer_form = "a Python program with the function execute_controller(robot, world)"
+
+    # Texts
+
+    def propose_prompt(self, request: Request) -> str:
+        references = [
+            paragraphs(f"Reference {number} ({task.id}):", fence("json", _written(task.spec)))
+            for number, task in enumerate(request.references, 1)
+        ]
+        return paragraphs(
+            f"Write a new task of the kind {self.name}: {self.asks}",
+            "A task says what is on the table and what shall hold at the end, as a list of predicates that must all"
+            " hold. It must not hold at the start, and the robot must be able to reach it.",
+            base.SCENE_RULES,
+            base.goal_rules(),
+            "randomisation.position is how far things may start from their place, up to 0.6, which is anywhere on the"
+            " table; randomisation.yaw how far they may be turned; horizon the seconds there are.",
+            *references,
+            propose_context(request),
+            "Make it different from the references. Answer in this form:\n"
+            + fence(
+                "json",
+                '{"objects": ["red_box", "blue_cylinder"], "fixtures": ["bin"], "goal": [["inside", "red_box", "bin"]],'
+                ' "randomisation": {"position": 0.6, "yaw": 0.5}, "horizon": 15}',
+            ),
+        )
+
+    def solve_prompt(self, task: Task) -> str:
+        control = read(task.spec["task"])
+        start = base.drawn_start(control.setting, control.goal, *_spread(control), "shown", seed=0)
+        return paragraphs(
+            "Write a controller for a robot arm with a gripper.",
+            control.described(),
+            f"Goal, which must hold when the controller has ended: {json.dumps(task.spec['task']['goal'])}",
+            f"There are {control.horizon:g} seconds. Things start in other places each time, for example:\n"
+            + fence("json", json.dumps(_rounded(start or control.setting.start))),
+            base.controller_rules(),
+            answer_rules(self.answer_form),
+        )
+
+    def brief_solve_prompt(self, task: Task) -> str:
+        control = read(task.spec["task"])
+        wanted, scene = brief.goal_words(control.goal), brief.scene_words(control.setting, False)
+        return f"{brief.kind(self.name)}{wanted}{brief.SCENE}{scene}{brief.ANSWER}"
+
+    def expand_proposal(self, text: str, request: Request) -> str:
+        return brief.control_proposal(text)
+
+    def expanded(self, text: str) -> str:
+        return brief.program_of(text)
+
+    # From text to verdict
+
+    def draft(self, proposal: Proposal) -> Draft:
+        control = read(parse(proposal.text))
+        if control.randomisation.position == 0:
+            base.check_start(control.setting)
+        key = control.question
+        if base.drawn_start(control.setting, (), *_spread(control), key, "room", seed=0) is None:
+            raise RefusedError("overlap", "there is no room for all of these things")
+        starts = [
+            base.drawn_start(control.setting, control.goal, *_spread(control), key, at, seed=0)
+            for at in range(LOOKED_AT)
+        ]
+        found = [start for start in starts if start is not None]
+        if len(found) < LOOKED_AT:
+            raise RefusedError("goal_true", "the goal holds at the start")
+        return Draft({"task": control.plain()}, (_job(control, found[0], None),))
+
+    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        control = read(draft.spec["task"])
+        (idle,) = ended
+        base.require_sound(idle)
+        assert idle.before is not None
+        assert idle.later is not None
+        if goals.holds(control.goal, control.scene, idle.before):
+            raise RefusedError("goal_true", "the goal holds at the start")
+        if goals.holds(control.goal, control.scene, idle.later):
+            raise RefusedError("trivial", "the goal comes about by itself")
+        return draft.spec
+
+    def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
+        return read(spec["task"]).features()
+
+    def attempt(self, task: Task, text: str, seed: int) -> Attempt:
+        control = read(task.spec["task"])
+        program = base.read_controller(read_answer(text).strip("\n"), self.config.rules)
+        key = content_address(control.setting.plain(), task.spec["task"]["randomisation"])
+        jobs = []
+        for at in range(self.config.draws or control.success.draws):
+            start = base.drawn_start(control.setting, control.goal, *_spread(control), key, at, seed=seed)
+            if start is None:
+                raise RefusedError("lost", "no start could be drawn")
+            jobs.append(_job(control, start, program, server=at))
+        return Attempt(tuple(jobs))
+
+    def succeeded(self, task: Task, ended: Ended) -> bool:
+        control = read(task.spec["task"])
+        return base.reached(control.goal, control.scene, ended)
+
+    def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
+        control, last = read(task.spec["task"]), ended[-1]
+        if len(ended) == len(attempt.jobs) and all(self.succeeded(task, each) for each in ended):
+            return Grade("correct", 1.0)
+        outcome = "wrong" if last.how in ("ended",) else last.how
+        if last.how in ("broken", "uncompiled"):
+            outcome = "lost" if last.how == "uncompiled" else "broken"
+        state = last.later or last.after
+        if state is None:
+            return Grade(outcome, 0.0, last.detail)
+        far = goals.distances(control.goal, control.scene, state)
+        parts = [
+            f"{predicate} {'holds' if not distance else f'is {distance:.3f} away'}"
+            for predicate, distance in zip(control.goal, far, strict=True)
+        ]
+        score = sum(1.0 / (1.0 + 10.0 * distance) for distance in far) / len(far) if self.config.partial_credit else 0.0
+        detail = "; ".join([*([f"{last.how}: {last.detail}"] if last.how != "ended" else []), *parts])
+        return Grade(outcome, min(score, 0.99), f"start {len(ended)} of {len(attempt.jobs)}: {detail}"[:600])
+
+    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
+        """The same scene with the hardest goal that this controller did reach."""
+        if ended.how != "ended" or ended.before is None or ended.after is None or ended.later is None:
+            return None
+        control = read(task.spec["task"])
+        for predicate in base.made_true(control.scene, ended):
+            if (predicate,) != control.goal:
+                return {"task": {**task.spec["task"], "goal": [predicate.plain()]}}
+        return None
+
+    def cheap(self, spec: Mapping[str, Any]) -> bool:
+        return all(row[0] in _CHEAP for row in spec["task"]["goal"])
+
+    def restate(self, spec: Mapping[str, Any]) -> str:
+        return json.dumps(spec["task"])
+
+    def key(self, spec: Mapping[str, Any]) -> str:
+        return read(spec["task"]).question
+
+
+def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None, server: int = 0) -> Job:
+    return Job(control.scene, base.start_of(start), program, control.horizon, control.success.hold, server)
+
+
+def _spread(control: ArmTask) -> tuple[float, float]:
+    return control.randomisation.position, control.randomisation.yaw
+
+
+def _rounded(start: Mapping[str, Placement]) -> dict[str, list[float]]:
+    return {name: [round(value, 3) for value in place] for name, place in start.items()}
+
+
+def _written(spec: Mapping[str, Any]) -> str:
+    """A task as a proposer would write it, without what goes without saying."""
+    task = spec["task"]
+    names = [f"{row['color']}_{row['shape']}" for row in task["objects"]]
+    fixtures = [row["kind"] for row in task["fixtures"]]
+    rest = {key: task[key] for key in ("goal", "randomisation", "horizon")}
+    return json.dumps({"objects": names, "fixtures": fixtures, **rest})

@@ -1,0 +1,310 @@
+"""The arm world: a simulated robot arm decides what is true.
+
+`admit` and `judge` collect the episodes of all kinds and players into few batches for the worker processes. What a
+controller says of itself is recorded beside the verdict and changes nothing in it.
+
+Classes of rejections:
+    format        not JSON, no such blocks, an unknown key, a value of the wrong type
+    unknown       a name that is not on the table, or no such shape, colour, predicate, region, robot
+    names         two things of one name
+    bounds        a number out of its bounds
+    too_many      more things, fixtures or predicates than there may be
+    unreachable   a place that the robot cannot reach
+    ungraspable   a thing too wide for the gripper
+    overlap       things stand in each other, or there is no room for all
+    uncompiled    the scene cannot be
+    unsettled     a thing does not stay where it is put
+    goal_true     the goal holds at the start
+    trivial       it comes about by itself; a question's answer does not depend on the controller, or not on the start
+    unreached     abduction: the start given does not lead to the goal
+    heldout       asks the same as a held-out task
+    broken        the simulation flew apart
+and of controllers: syntax, no_entry, forbidden, and how an episode can end (see episodes.py). The loop adds
+`duplicate`. Outcomes of verdicts: correct, wrong, and those of the above that can befall an answer.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import mujoco
+import numpy as np
+
+from autotelic.errors import UserError
+from autotelic.runs.files import content_address
+from autotelic.worlds.arm import brief, goals, suite
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.kinds import ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.kinds.base import Attempt, Draft
+from autotelic.worlds.arm.kinds.induction import Induction
+from autotelic.worlds.arm.library import SEEDS, ArmLibrary
+from autotelic.worlds.arm.tasks import read
+from autotelic.worlds.arm.workers import Workers
+from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World
+from autotelic.worlds.code.kinds.base import Grade, RefusedError
+from autotelic.worlds.code.sandbox import SandboxConfig
+
+# What is kept of an episode beside the verdict.
+METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
+
+_Pair = tuple[str, str]  # the id of a task, and an answer
+
+
+@dataclass
+class ArmWorldConfig:
+    kinds: list[str] = field(default_factory=lambda: ["deduction", "abduction", "induction"])
+    kind: KindConfig = field(default_factory=KindConfig)
+    sandbox: SandboxConfig = field(default_factory=lambda: SandboxConfig(servers=2, ahead=2))
+    workers: int = 0  # processes that simulate; 0: one a core
+    heldout: bool = True  # reject proposals that are in the held-out suite
+
+    # An episode takes as long as a hundred programs: fewer tasks, and more learned from each.
+    beside_with: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "tiny": {
+            "loop": {
+                "batch": 64,
+                "attempts": 4,
+                "proposals": 64,
+                "attempts_at": {"deduction": 8, "abduction": 4, "induction": 6},
+            },
+            # Of so few proposals, those that went well would soon be known by heart.
+            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.03}},
+        }
+    }
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise UserError(f"world.workers is {self.workers}; it must be 0 or more")
+
+
+class ArmWorld(World):
+    """Tasks for a robot arm."""
+
+    name = "arm"
+    Config = ArmWorldConfig
+    kinds: Mapping[str, ArmKind]  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, config: ArmWorldConfig | None = None) -> None:
+        self.config = config or ArmWorldConfig()
+        self.kinds = load_kinds(self.config.kinds, self.config.kind)
+        servers = self.config.sandbox.servers
+        self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
+        self.library = ArmLibrary(self.kinds)
+        self._workers = Workers(self.config.sandbox, self.config.workers)
+
+    def close(self) -> None:
+        self._workers.close()
+
+    def __enter__(self) -> ArmWorld:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, jobs: Sequence[Job]) -> list[Ended]:
+        """What comes of episodes, in their order."""
+        return self._workers.run(jobs)
+
+    # Admission
+
+    def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
+        """Tasks for what holds up. What is drawn here is drawn from the proposal itself: the seed changes nothing."""
+        results = self.admit_freely(proposals)
+        if not self.config.heldout:
+            return results
+        return [self._unless_heldout(result) if isinstance(result, Task) else result for result in results]
+
+    def admit_freely(self, proposals: Sequence[Proposal], thorough: bool = True) -> list[Task | Rejection]:
+        """Without a look at the held-out suite, which is itself made with it. What is known not to be trivial need not
+        be looked at thoroughly."""
+        drafts: list[Draft | RefusedError] = []
+        for proposal in proposals:
+            try:
+                if proposal.kind not in self.kinds:
+                    raise RefusedError("format", f"no kind {proposal.kind!r:.60}: one of {', '.join(self.kinds)}")
+                drafts.append(self.kinds[proposal.kind].draft(proposal))
+            except RefusedError as refused:
+                drafts.append(refused)
+        ended = iter(self.run([job for draft in drafts if isinstance(draft, Draft) for job in draft.jobs]))
+        shown: list[tuple[Draft, list[Ended], tuple[Job, ...]] | RefusedError] = []
+        for proposal, draft in zip(proposals, drafts, strict=True):
+            if isinstance(draft, RefusedError):
+                shown.append(draft)
+                continue
+            found = [next(ended) for _ in draft.jobs]
+            try:
+                jobs = self.kinds[proposal.kind].further(draft, found)
+                shown.append((draft, found, jobs if thorough else ()))
+            except RefusedError as refused:
+                shown.append(refused)
+        more = iter(self.run([job for each in shown if not isinstance(each, RefusedError) for job in each[2]]))
+        results: list[Task | Rejection] = []
+        for proposal, each in zip(proposals, shown, strict=True):
+            try:
+                if isinstance(each, RefusedError):
+                    raise each
+                draft, found, jobs = each
+                spec = self.kinds[proposal.kind].spec(draft, [*found, *(next(more) for _ in jobs)])
+                results.append(self.make_task(proposal.kind, spec))
+            except RefusedError as refused:
+                results.append(Rejection(proposal.kind, refused.outcome, refused.reason or refused.outcome))
+        return results
+
+    def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
+        features = self.kinds[kind].features(spec)
+        return Task(content_address(self.name, kind, spec), self.name, kind, dict(spec), features)
+
+    def _unless_heldout(self, task: Task) -> Task | Rejection:
+        twin = self.heldout.get(self.kinds[task.kind].key(task.spec))
+        return Rejection(task.kind, "heldout", f"equal to held-out task {twin}") if twin else task
+
+    def seeds(self) -> list[Task]:
+        """Reach for a box, in every kind that is played."""
+        tasks = []
+        for kind in self.kinds:
+            (result,) = self.admit_freely([Proposal(kind, SEEDS[kind])])
+            if isinstance(result, Rejection):
+                raise UserError(f"the {kind} seed task is refused: {result.outcome}, {result.reason}")
+            tasks.append(result)
+        return tasks
+
+    def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
+        try:
+            return Proposal(kind, self.kinds[kind].restate(spec))
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, RefusedError) as error:
+            raise ValueError(f"not a spec of {kind}: {type(error).__name__} {error}") from error
+
+    # Judging
+
+    def judge(self, pairs: Sequence[tuple[Task, Answer]], seed: int) -> list[Verdict]:
+        """Every pair's verdict. A task and answer that come more than once are judged once; an answer that fails at one
+        start is not tried at the next."""
+        tasks: dict[str, Task] = {}
+        attempts: dict[_Pair, Attempt | Grade] = {}
+        for task, answer in pairs:
+            tasks.setdefault(task.id, task)
+            if (task.id, answer.text) not in attempts:
+                attempts[task.id, answer.text] = self._read(task, answer, seed)
+        ended = self._tried(tasks, attempts)
+        verdicts = {key: self._verdict(tasks[key[0]], attempt, ended[key], seed) for key, attempt in attempts.items()}
+        if self.hindsight:
+            for key, task in self._achieved(tasks, attempts, ended, verdicts).items():
+                verdicts[key] = replace(verdicts[key], achieved=task)
+        return [verdicts[task.id, answer.text] for task, answer in pairs]
+
+    def _read(self, task: Task, answer: Answer, seed: int) -> Attempt | Grade:
+        if task.world != self.name or task.kind not in self.kinds:
+            raise ValueError(f"task {task.id} is of {task.world}/{task.kind}, not of this world")
+        try:
+            return self.kinds[task.kind].attempt(task, answer.text, seed)
+        except RefusedError as refused:
+            return Grade(refused.outcome, detail=refused.reason)
+
+    def _tried(self, tasks: Mapping[str, Task], attempts: Mapping[_Pair, Attempt | Grade]) -> dict[_Pair, list[Ended]]:
+        """The episodes of each attempt, up to the first that failed; those of all attempts at once."""
+        ended: dict[_Pair, list[Ended]] = {key: [] for key in attempts}
+        under_way = {key: attempt for key, attempt in attempts.items() if isinstance(attempt, Attempt) and attempt.jobs}
+        while under_way:
+            jobs = [attempt.jobs[len(ended[key])] for key, attempt in under_way.items()]
+            for key, found in zip(list(under_way), self.run(jobs), strict=True):
+                ended[key].append(found)
+                task = tasks[key[0]]
+                if len(ended[key]) == len(under_way[key].jobs) or not self.kinds[task.kind].succeeded(task, found):
+                    del under_way[key]
+        return ended
+
+    def _verdict(self, task: Task, attempt: Attempt | Grade, ended: Sequence[Ended], seed: int) -> Verdict:
+        grade = attempt if isinstance(attempt, Grade) else self.kinds[task.kind].grade(task, attempt, ended)
+        metrics = {name: _mean(ended, name) for name in METRICS if ended and name in ended[-1].metrics}
+        if ended and ended[-1].digest:
+            metrics["state"] = float(int(ended[-1].digest[:12], 16))  # says whether a replay ended alike, to the bit
+        if task.kind == "induction" and any(each.claim is not None for each in ended):
+            metrics["claimed"] = float(any(each.claim for each in ended))
+        solved = grade.outcome == "correct"
+        return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
+
+    def _achieved(
+        self,
+        tasks: Mapping[str, Task],
+        attempts: Mapping[_Pair, Attempt | Grade],
+        ended: Mapping[_Pair, Sequence[Ended]],
+        verdicts: Mapping[_Pair, Verdict],
+    ) -> dict[_Pair, Task]:
+        """What wrong answers are right for. What is said of a first start is tried at the others as well."""
+        found: dict[_Pair, Task] = {}
+        cheap: set[str] = set()  # tasks with an answer that has reached what is always reached
+        for key, attempt in attempts.items():
+            task = tasks[key[0]]
+            if not isinstance(attempt, Attempt) or not ended[key] or verdicts[key].outcome != "wrong":
+                continue
+            kind = self.kinds[task.kind]
+            spec = kind.hindsight(task, attempt, ended[key][0])
+            if spec is None or (self.config.heldout and kind.key(spec) in self.heldout):
+                continue
+            if isinstance(kind, Induction) and kind.cheap(spec):
+                if task.id in cheap:
+                    continue
+                cheap.add(task.id)
+            found[key] = self.make_task(task.kind, spec)
+        more = {key: attempt for key in found if isinstance(attempt := attempts[key], Attempt)}
+        jobs = {key: attempt.jobs[1:] for key, attempt in more.items()}
+        results = iter(self.run([job for rest in jobs.values() for job in rest]))
+        confirmed: dict[_Pair, Task] = {}
+        for key, rest in jobs.items():
+            others = [next(results) for _ in rest]
+            if all(self._reaches(found[key], each) for each in others):
+                confirmed[key] = found[key]
+        return confirmed
+
+    def _reaches(self, task: Task, ended: Ended) -> bool:
+        """Whether an episode of another control task, in the same scene, is a success at this one."""
+        control = read(task.spec["task"])
+        if ended.before is None or goals.holds(control.goal, control.scene, ended.before):
+            return False
+        return self.kinds[task.kind].succeeded(task, ended)
+
+    # The brief wording
+
+    @property
+    def tokens(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return brief.tokens(list(self.kinds))
+
+    def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        names = list(self.kinds)
+        return [brief.babble(names[at % len(names)], rng) for at in range(count)]
+
+    # Held-out tasks
+
+    def row_of(self, task: Task) -> str:
+        """Control tasks are measured by family."""
+        return read(task.spec["task"]).family if task.kind == "induction" else task.kind
+
+    @cached_property
+    def suite(self) -> list[Task]:
+        """The fixed held-out tasks; made at first use and kept in the user's cache."""
+        return suite.standard_suite(self)
+
+    @cached_property
+    def heldout(self) -> dict[str, str]:
+        """What no proposal may ask, and the held-out task that asks it."""
+        return self._withheld(self.suite)
+
+    def withhold(self, tasks: Sequence[Task]) -> None:
+        if self.config.heldout:
+            self.heldout.update(self._withheld(tasks))
+
+    def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
+        return {self.kinds[task.kind].key(task.spec): task.id for task in tasks if task.kind in self.kinds}
+
+    def load_suite(self, path: str | Path) -> list[Task]:
+        """A user's own tasks, from JSON lines."""
+        return suite.load(Path(path), self)
+
+
+def _mean(ended: Sequence[Ended], name: str) -> float:
+    return sum(float(each.metrics.get(name, 0.0)) for each in ended) / len(ended)

@@ -1,0 +1,143 @@
+"""Controllers that try to have done it without doing it. None is accepted, whatever else becomes of it."""
+
+import time
+
+import pytest
+
+from autotelic.play import measures
+from autotelic.play.loop import Attempted, Proposed
+from autotelic.play.player import Sample
+from autotelic.worlds.arm.kinds.base import KindConfig
+from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+from autotelic.worlds.base import Answer, Verdict
+from autotelic.worlds.code.programs import Rules
+from autotelic.worlds.code.sandbox import Limits, SandboxConfig
+
+DEF = "def execute_controller(robot, world):\n    "
+
+
+def body(*lines: str) -> str:
+    return DEF + "\n    ".join(lines)
+
+
+CORPUS = {
+    "claims": (body('return "success"'), {"wrong"}),
+    "claims the truth": (body("return True"), {"returned"}),
+    "claims by a verdict": (body('return {"solved": True, "outcome": "correct", "score": 1.0}'), {"returned"}),
+    "claims by an exception": (body('raise SystemExit("success")'), {"exception"}),
+    "a string of its own": (
+        "class S(str):\n    def __eq__(self, other):\n        return True\n    __hash__ = str.__hash__\n"
+        + body('return S("success")'),
+        {"unsupported"},
+    ),
+    "an object that is equal to all": (
+        "class E:\n    def __eq__(self, other):\n        return True\n" + body("return E()"),
+        {"unsupported"},
+    ),
+    "patches the interface": (
+        body(
+            "type(world).position = lambda self, name: [0.45, 0.0, 0.25]",
+            "type(robot).move_to = lambda self, *a, **k: True",
+            "robot.move_to(world.position('red_box'))",
+            'return "success"',
+        ),
+        {"wrong"},
+    ),
+    "patches builtins": (
+        "import math\nmath.dist = lambda *a: 0.0\n" + body("import math", "all.__class__", 'return "success"'),
+        {"wrong"},
+    ),
+    "asks for what it was not given": (body("robot.reset()"), {"exception"}),
+    "asks for the simulation": (body("robot._arm.reset({})"), {"exception"}),
+    "asks for a private method": (body("robot._did('near', True)"), {"exception"}),
+    "asks for the judge": (body("world._scene.goal"), {"exception"}),
+    "looks for every class": (body("object.__subclasses__()"), {"forbidden"}),
+    "looks into its caller": (body("robot.move_to.__globals__"), {"forbidden"}),
+    "imports os": ("import os\n" + body("os.kill(1, 9)"), {"forbidden"}),
+    "imports mujoco": ("import mujoco\n" + body("pass"), {"exception"}),
+    "imports this package": ("import autotelic\n" + body("pass"), {"exception"}),
+    "reads files": (body("open('/etc/passwd')"), {"forbidden"}),
+    "evaluates": (body("eval('1')"), {"forbidden"}),
+    "never ends": (body("while True: pass"), {"limit"}),
+    "never ends asking": (body("while True: robot.get_end_effector_position()"), {"calls"}),
+    "never ends moving": (body("while True: robot.home(); robot.move_to([0.5, 0.2, 0.2])"), {"horizon"}),
+    "outlasts its time": (
+        body("for _ in range(1000): robot.apply_action([0, 0, 0, 0, 0])", "robot.move_to(world.position('red_box'))"),
+        {"horizon"},
+    ),
+    "is called for ever": (body('return "continue"'), {"calls"}),
+    "recurses": (body("execute_controller(robot, world)"), {"exception", "crash"}),
+    "fills memory": (body("x = bytearray(10 ** 9)"), {"exception", "size"}),
+    "says much": (body("return 'success' * 10 ** 6"), {"size"}),
+    "passes much": (body("world.position('x' * 10 ** 6)"), {"exception", "size"}),
+    "drives into the table": (body("robot.move_to([0.5, 0.0, -1.0])", 'return "success"'), {"wrong"}),
+    "drives out of reach": (body("robot.move_to([2.0, 2.0, 2.0])", 'return "success"'), {"wrong"}),
+    "defines nothing": ("x = 1", {"no_entry"}),
+    "is no python": ("def execute_controller(robot, world:", {"syntax"}),
+    "is a class": ("class execute_controller:\n    pass", {"no_entry"}),
+    "ends while it is loaded": ("raise SystemExit\n" + body("pass"), {"exception"}),
+}
+
+
+@pytest.fixture(scope="module")
+def lift(task_of):
+    return task_of(
+        "induction",
+        '{"objects": ["red_box"], "goal": [["lifted", "red_box"]], "horizon": 6, "success": {"draws": 1}}',
+    )
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_cheat_is_not_accepted(lift, verdict_of, name: str):
+    program, outcomes = CORPUS[name]
+    began = time.monotonic()
+    found = verdict_of(lift, program)
+    assert not found.solved
+    assert found.outcome in outcomes, found
+    assert time.monotonic() - began < 30
+
+
+@pytest.fixture(scope="module")
+def free(lift):
+    """A world that checks nothing before it runs a program: the sandbox alone stands between it and us."""
+    sandbox = SandboxConfig(servers=1, ahead=1, limits=Limits(wall=1.0))
+    config = ArmWorldConfig(workers=1, heldout=False, kind=KindConfig(rules=Rules([], [])), sandbox=sandbox)
+    with ArmWorld(config) as opened:
+        yield opened
+
+
+CHANNEL = {
+    "a result of its own": "os.write(3, (len(b) + 1).to_bytes(4, 'little') + b'v' + b) if (b := b'\"success\"') else 0",
+    "a question in another's name": "os.write(3, (14).to_bytes(4, 'little') + b'h[\"judge\",\"x\"]')",
+    "noise": "os.write(3, b'\\xff' * 64)",
+    "a flood": "[os.write(3, b'\\x01\\x00\\x00\\x00v' * 1000) for _ in range(100)]",
+    "a child": "os.fork()",
+    "a signal": "os.kill(os.getppid(), 9)",
+    "the end": "os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("name", CHANNEL)
+def test_what_is_written_on_the_channel_is_not_believed(free, lift, name: str):
+    program = f"<answer>import os\n{DEF}{CHANNEL[name]}\n    return 'success'</answer>"
+    (found,) = free.judge([(lift, Answer(program))], 1)
+    assert not found.solved
+    assert found.outcome in {"forged", "escape", "crash", "exception", "limit", "wrong"}, found
+    (after,) = free.judge([(lift, Answer(f"<answer>{DEF}pass</answer>"))], 1)
+    assert after.outcome == "wrong"  # the judge is as it was
+
+
+def test_a_false_claim_is_in_the_ledger_and_a_true_one_is_not(lift, verdict_of):
+    false = verdict_of(lift, body('return "success"'))
+    modest = verdict_of(lift, body('return "failure"'))
+    lifts = ["robot.move_to(world.position('red_box'))", "robot.close_gripper()", "robot.home()", 'return "success"']
+    true = verdict_of(lift, body(*lifts))
+    assert true.solved
+    samples = [Sample("solve", "induction", "", task=lift.id) for _ in range(3)]
+    ledger = measures.cheating(Proposed([], [], []), Attempted([lift], samples, [false, modest, true]))
+    assert ledger["false_claims"] == 1
+
+
+def test_a_time_limit_is_no_evidence(lift, verdict_of):
+    assert isinstance(found := verdict_of(lift, body("while True: pass")), Verdict)
+    assert not found.evidence

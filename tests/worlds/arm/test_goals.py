@@ -1,0 +1,93 @@
+"""Predicates: what they say of a state, and how far they are from true."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotelic.worlds.arm import goals
+from autotelic.worlds.arm.goals import Predicate, State
+from autotelic.worlds.arm.kinds.base import written_state
+from autotelic.worlds.arm.tasks import read_setting
+
+SETTING = read_setting({"objects": ["red_box", "blue_box"], "fixtures": ["bin", "button", "drawer"]})
+SCENE = SETTING.scene
+START = written_state(SCENE, {"red_box": (0.4, 0.2, 0.0), "blue_box": (0.5, 0.0, 0.0)})
+
+
+def moved(name: str, *place: float, **changes) -> State:
+    return replace(START, positions={**START.positions, name: place}, **changes)
+
+
+def far(state: State, *words: str) -> float:
+    return goals.distance(Predicate(words[0], words[1:]), SCENE, state)
+
+
+HOLDING = {"held": frozenset({"red_box"}), "touched": frozenset({"red_box"})}
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("near", "red_box"), replace(START, tool=(0.4, 0.2, 0.03))),
+        (("at", "red_box", "left"), START),
+        (("left_of", "red_box", "blue_box"), START),
+        (("in_front_of", "red_box", "blue_box"), START),
+        (("right_of", "blue_box", "red_box"), START),
+        (("behind", "blue_box", "red_box"), START),
+        (("pressed", "button"), replace(START, pressed=True)),
+        (("open", "drawer"), replace(START, opening=0.7)),
+        (("lifted", "red_box"), moved("red_box", 0.4, 0.2, 0.09, **HOLDING)),
+        (("on", "red_box", "blue_box"), moved("red_box", 0.505, 0.0, 0.06)),
+        (("stacked", "red_box", "blue_box"), moved("red_box", 0.505, 0.0, 0.06)),
+        (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, 0.02)),
+    ],
+)
+def test_each_predicate_can_hold(words: tuple[str, ...], state: State):
+    assert far(state, *words) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("near", "red_box"), START),
+        (("at", "red_box", "left"), moved("red_box", 0.4, 0.2, 0.2, **HOLDING)),  # held above it
+        (("left_of", "blue_box", "red_box"), START),
+        (("lifted", "red_box"), moved("red_box", 0.4, 0.2, 0.09)),  # thrown, not held
+        (("lifted", "red_box"), moved("red_box", 0.4, 0.2, 0.03, **HOLDING)),
+        (("on", "red_box", "blue_box"), moved("red_box", 0.5, 0.0, 0.06, **HOLDING)),  # not let go
+        (("on", "red_box", "blue_box"), moved("red_box", 0.5, 0.0, 0.12)),
+        (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, 0.02, touched=frozenset({"red_box"}))),
+        (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, 0.2)),
+        (("open", "drawer"), replace(START, opening=0.3)),
+        (("pressed", "button"), START),
+    ],
+)
+def test_each_predicate_can_fail_by_a_little(words: tuple[str, ...], state: State):
+    assert far(state, *words) > 0.0
+
+
+def test_the_distance_is_how_far_there_is_to_go():
+    assert far(moved("red_box", 0.4, 0.02, 0.02), "at", "red_box", "left") == pytest.approx(0.1)
+    assert far(replace(START, tool=(0.4, 0.2, 0.17)), "near", "red_box") == pytest.approx(0.1)
+
+
+def test_a_goal_holds_when_all_of_it_does():
+    left, near = Predicate("at", ("red_box", "left")), Predicate("near", ("red_box",))
+    assert goals.holds([left], SCENE, START)
+    assert not goals.holds([left, near], SCENE, START)
+
+
+def test_everything_that_can_be_said_of_a_scene_is_said_once_and_the_hardest_first():
+    found = goals.stateable(SCENE)
+    assert len(set(found)) == len(found)
+    levels = [goals.SORTS[predicate.name].level for predicate in found]
+    assert levels == sorted(levels, reverse=True)
+    assert {predicate.name for predicate in found} == set(goals.SORTS) - {"stacked"}
+
+
+@given(*[st.floats(-1, 1) for _ in range(3)])
+def test_a_distance_is_never_negative(x: float, y: float, z: float):
+    state = moved("red_box", x, y, z)
+    assert all(goals.distance(predicate, SCENE, state) >= 0.0 for predicate in goals.stateable(SCENE))

@@ -1,0 +1,249 @@
+"""Admission and judging in the arm world."""
+
+import json
+
+import mujoco
+import numpy as np
+import pytest
+
+from autotelic.errors import UserError
+from autotelic.testing import check_world
+from autotelic.worlds.arm import brief
+from autotelic.worlds.arm.kinds.base import KindConfig
+from autotelic.worlds.arm.library import SEEDS, solution
+from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task
+from autotelic.worlds.code.kinds.base import answer_text, fence
+
+REACH = brief.program_of(" move red_box")
+
+
+LIFTED = {"ask": [["lifted", "red_box"]], "object": "red_box"}
+
+
+def control(goal, objects=("red_box",), fixtures=(), **more) -> str:
+    return json.dumps({"objects": list(objects), "fixtures": list(fixtures), "goal": [goal], **more})
+
+
+def question(calls: str, scene: str, **more) -> str:
+    return brief.question_proposal(calls, {**brief.read_scene(scene), **more})
+
+
+def rejection(world, kind: str, text: str) -> str:
+    (result,) = world.admit([Proposal(kind, text)], seed=1)
+    assert isinstance(result, Rejection), result
+    return result.outcome
+
+
+def test_the_world_keeps_to_its_word(world):
+    proposals = [Proposal(kind, text) for kind, text in SEEDS.items()]
+    proposals += [Proposal("induction", "nonsense"), Proposal("deduction", question(" move red_box", " red_box left"))]
+    answers = [
+        Answer(answer_text(REACH)),
+        Answer(answer_text("yes left")),
+        Answer(answer_text('{"red_box": [0.4, 0]}')),
+    ]
+    check_world(world, proposals, answers)
+
+
+def test_the_version_names_the_simulator(world):
+    assert f"mujoco-{mujoco.__version__}" in world.version
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        ("format", "lift the box"),
+        ("goal_true", control(["at", "red_box", "left"], [{"color": "red", "shape": "box", "at": [0.4, 0.2]}])),
+        (
+            "overlap",
+            control(["near", "red_box"], [{"color": c, "shape": "box", "at": [0.4, 0.2]} for c in ("red", "blue")]),
+        ),
+        ("overlap", control(["near", "red_box"], [{"color": "red", "shape": "box", "at": [0.5, -0.2]}], ["bin"])),
+        (
+            "uncompiled",
+            control(["near", "bin"], (), [{"kind": "bin", "at": [0.5, 0.25]}, {"kind": "button", "at": [0.5, 0.25]}]),
+        ),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_by_class(world, outcome: str, text: str):
+    assert rejection(world, "induction", text) == outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "text"),
+    [
+        ("format", "deduction", control(["near", "red_box"])),
+        ("no_entry", "deduction", f"{fence('json', json.dumps({'objects': ['red_box']}))}\n{fence('python', 'x = 1')}"),
+        ("trivial", "deduction", question(" open", " red_box front_left")),
+        ("trivial", "deduction", question(" move red_box close up", " red_box front_left", **LIFTED)),
+        ("unknown", "deduction", question(" open", " red_box front_left", ask=[["near", "red_box"]], object="bin")),
+        ("unreached", "abduction", question(" open", " red_box front_left", goal=[["lifted", "red_box"]])),
+        ("unreached", "abduction", question(" open", " red_box front_left")),
+        ("trivial", "abduction", question(" move red_box close up", " red_box front_left")),
+        ("goal_true", "abduction", question(" open", " red_box front_left", goal=[["at", "red_box", "left"]])),
+    ],
+)  # fmt: skip
+def test_a_question_without_a_point_is_refused_by_class(world, outcome: str, kind: str, text: str):
+    assert rejection(world, kind, text) == outcome
+
+
+def test_a_controller_has_to_succeed_at_every_start(task_of, verdict_of):
+    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 3}))
+    blind = "def execute_controller(robot, world):\n    robot.move_to([0.5, 0.0, 0.02])"
+    assert verdict_of(task, REACH).solved
+    found = verdict_of(task, blind)
+    assert found.outcome == "wrong"
+    assert "away" in found.detail
+
+
+def test_other_seeds_draw_other_starts_and_equal_seeds_the_same(task_of, verdict_of):
+    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 1}))
+    one, again, other = (verdict_of(task, REACH, seed).metrics["state"] for seed in (1, 1, 2))
+    assert one == again
+    assert one != other
+
+
+def test_the_goal_must_hold_when_the_controller_has_ended(task_of, verdict_of):
+    task = task_of("induction", control(["near", "red_box"], success={"draws": 1}))
+    assert not verdict_of(task, brief.program_of(" move red_box home")).solved
+
+
+def test_what_is_thrown_up_is_not_lifted_and_what_is_held_is(task_of, verdict_of):
+    task = task_of("induction", control(["lifted", "red_box"], success={"draws": 1}))
+    assert verdict_of(task, brief.program_of(" move red_box close up")).solved
+    assert not verdict_of(task, brief.program_of(" move red_box close up open")).solved
+
+
+def test_metrics_are_in_simulated_time(reach, verdict_of):
+    found = verdict_of(reach, REACH).metrics
+    assert 0.2 < found["time"] < 3
+    assert found["steps"] > 50
+    assert {"path_efficiency", "energy", "smoothness", "collisions"} <= set(found)
+    assert found == verdict_of(reach, REACH).metrics
+
+
+def test_partial_credit_is_for_being_near_and_never_counts_as_solved():
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kind=KindConfig(partial_credit=True))) as world:
+        (task,) = world.admit([Proposal("induction", control(["near", "red_box"]))], 1)
+        assert isinstance(task, Task)
+        near, far = (
+            world.judge([(task, Answer(answer_text(brief.program_of(calls))))], 1)[0]
+            for calls in (" above red_box", " open")
+        )
+    assert 0 < far.score < near.score < 1
+    assert not near.solved
+
+
+def test_a_deduction_is_right_when_all_of_it_is(task_of, verdict_of):
+    text = question(
+        " move red_box close middle", " red_box front_left blue_box back_right",
+        ask=[["near", "red_box"], ["lifted", "red_box"]], object="blue_box",
+    )  # fmt: skip
+    task = task_of("deduction", text)
+    assert (task.spec["ask"][0][0], task.spec["held"], task.spec["region"]) == ("lifted", [False, True], "right")
+    assert verdict_of(task, "no yes right").solved
+    assert verdict_of(task, "yes yes right").outcome == "wrong"
+    assert verdict_of(task, "no yes left").outcome == "wrong"
+    assert verdict_of(task, "no yes").outcome == "format"
+    assert verdict_of(task, "perhaps yes right").outcome == "format"
+
+
+def test_any_start_that_works_solves_an_abduction(task_of, verdict_of):
+    task = task_of("abduction", SEEDS["abduction"])
+    assert verdict_of(task, json.dumps(task.spec["start"])).solved
+    assert verdict_of(task, '{"red_box": [0.5, 0.25, 0.3], "blue_box": [0.4, 0.15]}').solved
+    assert verdict_of(task, '{"red_box": [0.4, 0.2], "blue_box": [0.5, -0.2]}').outcome == "wrong"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("left", "format"),
+        ('{"red_box": [0.4, 0.2]}', "format"),
+        ('{"red_box": [0.4, 0.2], "blue_box": null}', "format"),
+        ('{"red_box": [0.4, 0.2], "blue_box": [NaN, 0]}', "format"),
+        ('{"red_box": [0.4, 0.2], "blue_box": [1e999, 0]}', "bounds"),
+        ('{"red_box": [0.4, 0.2], "blue_box": [0.9, 0]}', "unreachable"),
+        ('{"red_box": [0.4, 0.2], "blue_box": [0.41, 0.21]}', "overlap"),
+        ('{"red_box": [0.4, -0.2], "blue_box": [0.5, 0.2]}', "goal_true"),
+    ],
+)
+def test_a_start_that_cannot_be_has_a_class(task_of, verdict_of, said: str, outcome: str):
+    assert verdict_of(task_of("abduction", SEEDS["abduction"]), said).outcome == outcome
+
+
+def test_what_a_failed_controller_did_reach_is_a_task_that_it_solves(world, task_of):
+    task = task_of("induction", control(["near", "blue_box"], ["red_box", "blue_box"], randomisation={"position": 0.6}))
+    answer = Answer(answer_text(brief.program_of(" move red_box close up")))
+    assert world.judge([(task, answer)], 3)[0].achieved is None  # not asked for
+    world.hindsight = True
+    try:
+        (found,) = world.judge([(task, answer)], 3)
+    finally:
+        world.hindsight = False
+    assert found.outcome == "wrong"
+    assert found.achieved is not None
+    assert found.achieved.spec["task"]["goal"] == [["lifted", "red_box"]]
+    assert world.judge([(found.achieved, answer)], 4)[0].solved
+
+
+def test_a_held_out_task_is_neither_admitted_nor_achieved_in_hindsight(task_of):
+    text = control(["lifted", "red_box"], ["red_box", "blue_box"], randomisation={"position": 0.6})
+    other = control(["near", "blue_box"], ["red_box", "blue_box"], randomisation={"position": 0.6})
+    with ArmWorld(ArmWorldConfig(workers=1)) as world:
+        world.suite = [task_of("induction", text)]
+        (refused,) = world.admit([Proposal("induction", json.dumps({**json.loads(text), "horizon": 20}))], 1)
+        assert isinstance(refused, Rejection)
+        assert refused.outcome == "heldout"
+        (task,) = world.admit([Proposal("induction", other)], 1)
+        assert isinstance(task, Task)
+        world.hindsight = True
+        (found,) = world.judge([(task, Answer(answer_text(brief.program_of(" move red_box close up"))))], 3)
+        assert found.achieved is None or found.achieved.spec["task"]["goal"] != [["lifted", "red_box"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_from_elsewhere_is_made_again_and_not_believed(world, task_of, kind: str):
+    task = task_of(kind, SEEDS[kind])
+    (again,) = world.admit([world.restate(kind, task.spec)], 1)
+    assert again == task
+    with pytest.raises(ValueError, match="not a spec"):
+        world.restate(kind, {"program": "x"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_full_prompts_say_all_that_is_needed(world, task_of, kind: str):
+    task = task_of(kind, SEEDS[kind])
+    asked = world.kinds[kind].propose_prompt(
+        Request(kind, references=(task,), difficulty=0.5, recent=("abc",), outcomes={"overlap": 3})
+    )
+    assert task.id in asked
+    assert "overlap 3" in asked
+    assert "50 %" in asked
+    prompt = world.kinds[kind].solve_prompt(task)
+    assert "robot.move_to(" in prompt
+    assert "<answer>" in prompt
+    if kind == "abduction":
+        assert "0.2]" not in prompt  # the start is the answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_form_that_a_prompt_shows_is_admitted(world, kind: str):
+    asked = world.kinds[kind].propose_prompt(Request(kind))
+    (result,) = world.admit([Proposal(kind, asked[asked.rindex("Answer in this form:") :])], 1)
+    assert isinstance(result, Task), result
+
+
+def test_two_processes_say_what_one_says(task_of, world):
+    rng = np.random.default_rng(5)
+    task = task_of("induction", control(["lifted", "red_box"], ["red_box", "blue_sphere"], ["bin"]))
+    pairs = [(task, Answer(world.library.random_answer(task, rng))) for _ in range(6)]
+    pairs += [(task, Answer(answer_text(solution([["lifted", "red_box"]]))))]
+    with ArmWorld(ArmWorldConfig(workers=2, heldout=False)) as other:
+        assert other.judge(pairs, 7) == world.judge(pairs, 7)
+
+
+def test_an_unknown_kind_is_one_line():
+    with pytest.raises(UserError, match="no kind 'deducton' in the arm world: did you mean deduction"):
+        ArmWorld(ArmWorldConfig(kinds=["deducton"]))
