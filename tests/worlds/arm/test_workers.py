@@ -20,7 +20,7 @@ def job(calls: str) -> Job:
     return Job(SETTING.scene, start_of(SETTING.start), brief.program_of(calls))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workers():
     opened = Workers(SIMPLE, 2)
     yield opened
