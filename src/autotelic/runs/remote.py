@@ -6,6 +6,7 @@ program's, so objects go through it pickled.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,19 @@ class Remote:
         if patience > 0:
             workers.wait(self.process, patience)
         workers.stop(self.process)
+
+
+def serve(connection: int, answers: Callable[[Channel], None], who: str) -> None:
+    """What a module's `main` does: answers until the other end is closed. An exception is told to who asked, as one of
+    `who`, and the process ends."""
+    workers.follow_lifeline()
+    channel = Channel(socket.socket(fileno=connection))
+    try:
+        answers(channel)
+    except BaseException as error:
+        line = str(error) if isinstance(error, UserError) else f"{who} raised {described(error)}"
+        with contextlib.suppress(OSError):  # unless nobody is there any more
+            channel.fail(line)
 
 
 def described(error: BaseException) -> str:

@@ -8,10 +8,8 @@ a checkpoint has the environments as they were before the rollout that is under 
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +21,9 @@ from autotelic import registry
 from autotelic.errors import UserError
 from autotelic.physics.base import Environment, EnvironmentConfig
 from autotelic.policies.base import Policy
-from autotelic.runs import machine, workers
+from autotelic.runs import machine
 from autotelic.runs.config import plain
-from autotelic.runs.remote import DONE, Channel, Remote, described
+from autotelic.runs.remote import DONE, Channel, Remote, serve
 from autotelic.training.collecting import UNIMPORTANT, Collector, Metrics
 from autotelic.training.rollouts import Rollout
 
@@ -175,14 +173,7 @@ def _made(group: str, fields: dict[str, Any], *arguments: Any) -> Any:
 
 def main(connection: int) -> None:
     """What the process does."""
-    workers.follow_lifeline()
-    channel = Channel(socket.socket(fileno=connection))
-    try:
-        _serve(channel)
-    except BaseException as error:  # told to who asked, and this process ends
-        line = str(error) if isinstance(error, UserError) else f"a collector raised {described(error)}"
-        with contextlib.suppress(OSError):  # unless nobody is there any more
-            channel.fail(line)
+    serve(connection, _serve, "a collector")
 
 
 def _serve(channel: Channel) -> None:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import socket
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from autotelic.errors import UserError
 from autotelic.physics.arm.control import Arm
 from autotelic.physics.arm.scenes import Scene
-from autotelic.runs import workers
-from autotelic.runs.remote import DONE, Channel, Remote, described
+from autotelic.runs.remote import DONE, Channel, Remote, serve
 from autotelic.worlds.arm import episodes
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.code.sandbox import Limits, Sandbox, SandboxConfig
@@ -124,14 +121,7 @@ class Workers:
 
 def main(connection: int) -> None:
     """What the process does."""
-    workers.follow_lifeline()
-    channel = Channel(socket.socket(fileno=connection))
-    try:
-        _serve(channel)
-    except BaseException as error:  # told to who asked, and this process ends
-        line = str(error) if isinstance(error, UserError) else f"a simulation raised {described(error)}"
-        with contextlib.suppress(OSError):  # unless nobody is there any more
-            channel.fail(line)
+    serve(connection, _serve, "a simulation")
 
 
 def _serve(channel: Channel) -> None:
