@@ -20,6 +20,7 @@ from typing import Any
 from autotelic.errors import UserError
 from autotelic.play.archive import Archive
 from autotelic.play.records import Records
+from autotelic.runs.files import parse_json
 from autotelic.worlds.base import Plain, Rejection, Task
 
 FORMAT = "autotelic-archive"
@@ -164,24 +165,13 @@ def _read(source: Path, number: int, line: bytes | None, result: Imported) -> Re
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        item = json.loads(line.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_no_twice)
+        item = parse_json(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON ({error.msg}, column {error.colno})") from None
     if type(item) is not dict:
         raise ValueError("not a JSON object")
-    return item
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    item = dict(pairs)
-    if len(item) < len(pairs):
-        raise ValueError("a key is given twice")
     return item
 
 

@@ -104,3 +104,19 @@ def cache_directory() -> Path:
     """Where what can be made again is kept: suites, base weights, converted models."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "autotelic"
+
+
+def parse_json(text: str) -> Any:
+    """JSON and nothing else: no NaN, no infinity, no key twice. ValueError says what is wrong."""
+    return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_twice)
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    item = dict(pairs)
+    if len(item) < len(pairs):
+        raise ValueError("a key is given twice")
+    return item

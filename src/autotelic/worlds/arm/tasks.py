@@ -16,7 +16,6 @@ however they are written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +31,7 @@ from autotelic.physics.arm.scenes import (
     Scene,
     Thing,
 )
-from autotelic.runs.files import content_address
+from autotelic.runs.files import content_address, parse_json
 from autotelic.worlds.arm import goals
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots, half_width
@@ -158,23 +157,12 @@ def parse(text: str) -> dict[str, Any]:
     if len(blocks) > 1:
         raise RefusedError("format", "more than one ```json block")
     try:
-        found = json.loads(blocks[0] if blocks else text, parse_constant=_no_constant, object_pairs_hook=_no_twice)
+        found = parse_json(blocks[0] if blocks else text)
     except (ValueError, RecursionError) as error:
         raise RefusedError("format", f"not JSON: {' '.join(str(error).split())[:200]}") from None
     if type(found) is not dict:
         raise RefusedError("format", "not a JSON object")
     return found
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    item = dict(pairs)
-    if len(item) < len(pairs):
-        raise ValueError("a key is given twice")
-    return item
 
 
 def read(data: Mapping[str, Any]) -> ArmTask:

@@ -11,9 +11,9 @@ from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate
-from autotelic.worlds.arm.kinds import base
-from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
-from autotelic.worlds.arm.kinds.deduction import HORIZON, question_features, question_references, question_words
+from autotelic.worlds.arm.kinds import base, questions
+from autotelic.worlds.arm.kinds.base import Attempt, Draft
+from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, parse, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
@@ -35,7 +35,7 @@ def execute_controller(robot, world):
 OTHERS = 4  # other starts that a question is tried with: half of them may lead to its goal
 
 
-class Abduction(ArmKind):
+class Abduction(Question):
     name = "abduction"
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
@@ -50,7 +50,7 @@ class Abduction(ArmKind):
             base.SCENE_RULES,
             base.goal_rules(),
             base.controller_rules(),
-            *question_references(request),
+            *questions.references(request),
             propose_context(request),
             "Make it different from the references. Answer in this form:\n"
             + fence(
@@ -81,12 +81,8 @@ class Abduction(ArmKind):
         spec = task.spec
         scene = brief.scene_words(read_setting(spec["setting"]), False)
         wanted = brief.goal_words(_goal(spec))
-        head = f"{brief.kind(self.name)}{question_words(spec)}"
+        head = f"{brief.kind(self.name)}{questions.words_of(spec)}"
         return f"{head}{brief.GOAL}{wanted}{brief.SCENE}{scene}{brief.ANSWER}"
-
-    def expand_proposal(self, text: str, request: Request) -> str:
-        calls, _, scene = text.partition(brief.SCENE)
-        return brief.question_proposal(calls, brief.read_scene(scene))
 
     def expanded(self, text: str) -> str:
         rows = [row for row in brief.read_scene(text)["objects"] if isinstance(row, dict)]
@@ -104,7 +100,7 @@ class Abduction(ArmKind):
             if goals.holds(goal, setting.scene, base.written_state(setting.scene, setting.start)):
                 raise RefusedError("goal_true", "the goal holds at the start")
             spec["goal"] = [predicate.plain() for predicate in goal]
-        return Draft(spec, (_job(setting, setting.start, program),))
+        return Draft(spec, (questions.job(setting, setting.start, program),))
 
     def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
         (own,) = ended
@@ -112,7 +108,9 @@ class Abduction(ArmKind):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("unreached", "this start does not lead to the goal")
-        return tuple(_job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS))
+        return tuple(
+            questions.job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS)
+        )
 
     def _possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
         """Goals that are reached from the start given: the one that was proposed, or else any but that the gripper is
@@ -138,7 +136,7 @@ class Abduction(ArmKind):
         raise RefusedError("trivial", "most other starts lead to the goal as well")
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
-        return question_features(spec, len(spec["goal"]))
+        return questions.features_of(spec, len(spec["goal"]))
 
     def attempt(self, task: Task, text: str, seed: int) -> Attempt:
         setting = read_setting(task.spec["setting"])
@@ -147,7 +145,7 @@ class Abduction(ArmKind):
         base.check_start(placed)
         if goals.holds(_goal(task.spec), setting.scene, base.written_state(setting.scene, start)):
             raise RefusedError("goal_true", "the goal holds at the start")
-        return Attempt((_job(placed, start, task.spec["controller"]),))
+        return Attempt((questions.job(placed, start, task.spec["controller"]),))
 
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         setting, (only,) = read_setting(task.spec["setting"]), ended
@@ -190,10 +188,6 @@ class Abduction(ArmKind):
 
 def _goal(spec: Mapping[str, Any]) -> list[Predicate]:
     return [Predicate(row[0], tuple(row[1:])) for row in spec["goal"]]
-
-
-def _job(setting: Setting, start: Mapping[str, Placement], program: str) -> Job:
-    return Job(setting.scene, base.start_of(start), program, HORIZON)
 
 
 def _works(goal: Sequence[Predicate], setting: Setting, ended: Ended) -> bool:

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from autotelic.physics.arm.scenes import Placement
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate
-from autotelic.worlds.arm.kinds import base
-from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.kinds import base, questions
+from autotelic.worlds.arm.kinds.base import Attempt, Draft
+from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.tasks import Setting, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
@@ -26,12 +26,11 @@ from autotelic.worlds.code.kinds.base import (
     read_answer,
 )
 
-HORIZON = 15.0
 OTHERS = 2  # other starts that a question is tried with
 CHOICES = 12  # questions that are looked at, where none was proposed
 
 
-class Deduction(ArmKind):
+class Deduction(Question):
     name = "deduction"
     asks = "given a scene and a controller, say which predicates hold at the end, and where an object is then."
     answer_form = 'yes or no for each predicate, in their order, and the region, such as "yes no left"'
@@ -47,7 +46,7 @@ class Deduction(ArmKind):
             base.SCENE_RULES,
             base.goal_rules(),
             base.controller_rules(),
-            *question_references(request),
+            *questions.references(request),
             propose_context(request),
             "Make it different from the references. Answer in this form:\n"
             + fence(
@@ -76,14 +75,10 @@ class Deduction(ArmKind):
     def brief_solve_prompt(self, task: Task) -> str:
         spec = task.spec
         setting = read_setting(spec["setting"])
-        calls, scene = question_words(spec), brief.scene_words(setting, True)
+        calls, scene = questions.words_of(spec), brief.scene_words(setting, True)
         asked = brief.goal_words(_asked(spec))
         where = brief.worded([spec["object"]])
         return f"{brief.kind(self.name)}{calls}{brief.SCENE}{scene}{brief.ASK}{asked}{brief.WHERE}{where}{brief.ANSWER}"
-
-    def expand_proposal(self, text: str, request: Request) -> str:
-        calls, _, scene = text.partition(brief.SCENE)
-        return brief.question_proposal(calls, brief.read_scene(scene))
 
     def expanded(self, text: str) -> str:
         return text.strip()
@@ -101,7 +96,7 @@ class Deduction(ArmKind):
             if not isinstance(name, str) or name not in setting.start:
                 raise RefusedError("unknown", f"object is {name!r:.60}, which is no thing on the table")
             spec |= {"ask": [predicate.plain() for predicate in asked], "object": name}
-        return Draft(spec, (_job(setting, setting.start, program),))
+        return Draft(spec, (questions.job(setting, setting.start, program),))
 
     def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
         (own,) = ended
@@ -109,7 +104,9 @@ class Deduction(ArmKind):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("trivial", "the answer is the same without the controller")
-        return tuple(_job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS))
+        return tuple(
+            questions.job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS)
+        )
 
     def _possible(
         self, draft: Draft, setting: Setting, own: Ended
@@ -138,7 +135,7 @@ class Deduction(ArmKind):
         raise RefusedError("trivial", "the answer is the same wherever things start")
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
-        return question_features(spec, len(spec["ask"]))
+        return questions.features_of(spec, len(spec["ask"]))
 
     def attempt(self, task: Task, text: str, seed: int) -> Attempt:
         words = read_answer(text).replace(",", " ").lower().split()
@@ -171,10 +168,6 @@ def _asked(spec: Mapping[str, Any]) -> list[Predicate]:
     return [Predicate(row[0], tuple(row[1:])) for row in spec["ask"]]
 
 
-def _job(setting: Setting, start: Mapping[str, Placement], program: str) -> Job:
-    return Job(setting.scene, base.start_of(start), program, HORIZON)
-
-
 def _chosen(draft: Draft, setting: Setting, own: Ended) -> Iterator[tuple[list[Predicate], str]]:
     """Questions in an order that follows from the proposal: one predicate or two, true ones and others, any thing."""
     rng = seeds.generator(0, "questions", content_address(draft.spec))
@@ -186,30 +179,3 @@ def _chosen(draft: Draft, setting: Setting, own: Ended) -> Iterator[tuple[list[P
             asked = asked | {one} if rng.random() < 0.5 else {one}
         names = list(setting.start)
         yield sorted(asked, key=Predicate.plain), names[int(rng.integers(len(names)))]
-
-
-def question_words(spec: Mapping[str, Any]) -> str:
-    """A controller in brief words; one that was not written in them has none."""
-    return brief.calls_of(spec["controller"]) or ""
-
-
-def question_features(spec: Mapping[str, Any], predicates: int) -> dict[str, float]:
-    things = len(spec["setting"]["objects"]) + len(spec["setting"]["fixtures"])
-    lines = spec["controller"].count("robot.") + spec["controller"].count("world.")
-    return {"predicates": float(predicates), "objects": float(things), "calls": float(lines)}
-
-
-def question_references(request: Request) -> list[str]:
-    """What a proposer sees of earlier questions: all but their answers."""
-    shown = []
-    for number, task in enumerate(request.references, 1):
-        extra = {key: task.spec[key] for key in ("ask", "object", "goal") if key in task.spec}
-        scene = {**task.spec["setting"], **extra}
-        shown.append(
-            paragraphs(
-                f"Reference {number} ({task.id}):",
-                fence("json", json.dumps(scene)),
-                fence("python", task.spec["controller"]),
-            )
-        )
-    return shown
