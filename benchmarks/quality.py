@@ -43,7 +43,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None:
-    run = root / "-".join([task, str(seed), *keys]).replace("/", "_")
+    run = root / "-".join([task, str(seed), *keys]).replace("=", "-").replace("/", "_")
     if who == "sb3":
         tuned = Path(__file__).parent / "peers" / "tuned.py"
         command = [str(tuned), task, str(STEPS[task]), str(seed), str(EPISODES), str(root / f"sb3-{task}-{seed}")]
