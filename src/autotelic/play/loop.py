@@ -34,6 +34,18 @@ from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, T
 Pay = measures.Pay
 
 
+_LEAST = {
+    "batch": 1,
+    "attempts": 1,
+    "references": 0,
+    "seeding": 0,
+    "recent": 0,
+    "retries": 0,
+    "retry_budget": 0,
+    "critiques": 0,
+}
+
+
 @dataclass(frozen=True)
 class LoopConfig:
     batch: int = 16  # tasks a kind and step that are attempted
@@ -43,6 +55,9 @@ class LoopConfig:
     references: int = 6  # tasks a proposer is shown
     seeding: int = 4  # batches a kind that step 0 fills the archive with
     practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
+    retries: int = 0  # times that a failed answer may be tried again, after its verdict was read
+    retry_budget: int = 64  # such tries a kind and step, at most
+    critiques: int = 0  # answers a kind and step of which the solver is asked, before they are judged, what it thinks
     hindsight: bool = False  # learn from wrong answers as from right ones to the tasks that they happen to solve
     difficulty: float | None = None  # share of attempts that should fail, told to the proposer
     recent: int = 8  # ids of the newest tasks, told to the proposer
@@ -51,7 +66,7 @@ class LoopConfig:
     def __post_init__(self) -> None:
         if self.proposals is not None and self.proposals < 1:
             raise ValueError(f"loop.proposals is {self.proposals}; it must be at least 1")
-        for name, least in {"batch": 1, "attempts": 1, "references": 0, "seeding": 0, "recent": 0}.items():
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
         for kind, many in self.attempts_at.items():
@@ -85,11 +100,12 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Attempted:
-    """A round of attempts: n samples a task, one verdict a sample."""
+    """A round of attempts: n samples a task, then those that were retried; one verdict a sample."""
 
     tasks: Sequence[Task] = ()
     samples: Sequence[Sample] = ()
     verdicts: Sequence[Verdict] = ()
+    critiques: Sequence[Sample] = ()  # what the solver thought of some of them
     practised: Sequence[Task] = ()  # those of the tasks that the curriculum chose from the archive
 
 
@@ -119,8 +135,12 @@ class Loop:
                 f"reward.learnability={reward.learnability} says nothing of {fewest} attempts: "
                 "raise loop.attempts and loop.attempts_at, or choose another"
             )
+        for name in ("retries", "critiques"):
+            if getattr(config, name) and not solver.reads:
+                raise UserError(f"loop.{name}: the player {solver.name} reads no words but those of tasks; set it to 0")
         self.config, self.directory, self.world, self.archive = config, run, world, archive
         self.proposer, self.solver, self.curriculum = proposer, solver, curriculum or NoCurriculum()
+        world.recall_from(archive.solved_answer)
         self.proposer.seed = seeds.derive(seed, "proposer")
         self.solver.seed = seeds.derive(seed, "solver")
         self.seed, self.reward, self.checkpoint = seed, reward, checkpoint or CheckpointConfig()
@@ -154,7 +174,7 @@ class Loop:
         heldout = evaluation.figures(self.measure()) if due else {}
         if step > 0:
             self._archive(step, proposed, attempted, *pay)
-        steered = self._steer(step, proposed, attempted)
+        steered = self._steer(step, proposed, attempted) | self._remember(attempted)
         self.step = step
         self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
         return self._record(proposed, attempted, *pay, learned | heldout | steered)
@@ -290,6 +310,7 @@ class Loop:
         tasks: list[Task] = []
         samples: list[Sample] = []
         verdicts: list[Verdict] = []
+        critiques: list[Sample] = []
         practised: list[Task] = []
         for kind in self.world.kinds:
             siblings = [task for task in proposed.siblings if task.kind == kind]
@@ -305,16 +326,56 @@ class Loop:
             n = self.config.attempts_at.get(kind, self.config.attempts)
             with self._timed("attempt", kind):
                 said = self.solver.attempt(chosen, n, seeds.generator(self.seed, "attempt", step, kind))
-            with self._timed("judge", kind):
-                pairs = [(chosen[at // n], Answer(sample.text, sample.claim)) for at, sample in enumerate(said)]
-                self.world.hindsight = self.config.hindsight  # not where answers are only measured
-                try:
-                    verdicts += self.world.judge(pairs, seeds.derive(self.seed, "judge", step, kind))
-                finally:
-                    self.world.hindsight = False
+            asked = [chosen[at // n] for at in range(len(said))]
+            critiques += self._criticised(step, kind, asked, said)
+            judged = self._judged(asked, said, seeds.derive(self.seed, "judge", step, kind), kind)
+            said, judged = self._retried(step, kind, asked, said, judged)
             tasks += chosen
             samples += said
-        return Attempted(tasks, samples, verdicts, practised)
+            verdicts += judged
+        return Attempted(tasks, samples, verdicts, critiques, practised)
+
+    def _judged(self, tasks: Sequence[Task], samples: Sequence[Sample], seed: int, kind: str) -> list[Verdict]:
+        pairs = [(task, Answer(sample.text, sample.claim)) for task, sample in zip(tasks, samples, strict=True)]
+        with self._timed("judge", kind):
+            self.world.hindsight = self.config.hindsight  # not where answers are only measured
+            try:
+                return self.world.judge(pairs, seed)
+            finally:
+                self.world.hindsight = False
+
+    def _criticised(self, step: int, kind: str, tasks: Sequence[Task], samples: Sequence[Sample]) -> list[Sample]:
+        """What the solver thinks of some of its answers, drawn by chance."""
+        if not self.config.critiques:
+            return []
+        rng = seeds.generator(self.seed, "criticise", step, kind)
+        rows = sorted(rng.permutation(len(samples))[: self.config.critiques].tolist())
+        with self._timed("attempt", kind):
+            return self.solver.criticise([(tasks[row], samples[row]) for row in rows], rng)
+
+    def _retried(
+        self, step: int, kind: str, tasks: Sequence[Task], samples: Sequence[Sample], verdicts: Sequence[Verdict]
+    ) -> tuple[list[Sample], list[Verdict]]:
+        """The answers and verdicts with those of all retries behind them. A retry is judged at other starts, where a
+        world draws any: what was said of the first ones is of no use beyond the task."""
+        all_samples, all_verdicts = list(samples), list(verdicts)
+        if not self.world.kinds[kind].feedback:
+            return all_samples, all_verdicts
+        budget = self.config.retry_budget
+        newest = list(zip(tasks, samples, verdicts, strict=True))
+        for turn in range(self.config.retries):
+            failed = [each for each in newest if not each[2].solved and each[2].evidence][:budget]
+            if not failed:
+                break
+            budget -= len(failed)
+            with self._timed("attempt", kind):
+                said = self.solver.retry(failed, seeds.generator(self.seed, "retry", step, kind, turn))
+            asked = [task for task, _, _ in failed]
+            judged = self._judged(asked, said, seeds.derive(self.seed, "judge", step, kind, "retry", turn), kind)
+            newest = list(zip(asked, said, judged, strict=True))
+            all_samples += said
+            all_verdicts += judged
+        return all_samples, all_verdicts
 
     def _proposer_pay(self, proposed: Proposed, attempted: Attempted) -> Pay:
         rates = measures.solve_counts(attempted)
@@ -390,6 +451,7 @@ class Loop:
             rows = archive.add_samples(step, attempted.samples, solver_pay)
             asked = [sample.task or "" for sample in attempted.samples]
             archive.add_verdicts(step, attempted.verdicts, asked, rows)
+            archive.add_samples(step, attempted.critiques, [None] * len(attempted.critiques))
             archive.enforce_capacity(step)
 
     def _steer(self, step: int, proposed: Proposed, attempted: Attempted) -> Metrics:
@@ -400,6 +462,13 @@ class Loop:
         rng = seeds.generator(self.seed, "curriculum", "update", step)
         figures |= self.curriculum.update(measures.outcomes(attempted), rng)
         return {f"curriculum/{name}": value for name, value in figures.items()}
+
+    def _remember(self, attempted: Attempted) -> Metrics:
+        """Tells the world what has worked."""
+        tasks = {task.id: task for task in attempted.tasks}
+        said = [(tasks[sample.task or ""], Answer(sample.text, sample.claim)) for sample in attempted.samples]
+        found = self.world.remember([(*pair, verdict) for pair, verdict in zip(said, attempted.verdicts, strict=True)])
+        return {f"world/{name}": value for name, value in found.items()}
 
     # The run around the steps
 
@@ -432,6 +501,7 @@ class Loop:
             "proposer": self.proposer.state(),
             "solver": {} if self.solver is self.proposer else self.solver.state(),
             "curriculum": {"name": self.curriculum.name, "state": self.curriculum.dump()},
+            "world": self.world.state(),
             "timings": {"seconds": self.seconds},
         }
         self.directory.checkpoints.save(self.step, state)
@@ -444,6 +514,7 @@ class Loop:
         self.proposer.load_state(state["proposer"])
         if self.solver is not self.proposer:
             self.solver.load_state(state["solver"])
+        self.world.load_state(state.get("world", {}))
         steered = state.get("curriculum", {})  # runs from before there were any have none
         if steered.get("name") == self.curriculum.name:  # a fork may go on with another, which knows nothing yet
             self.curriculum.load(steered["state"])

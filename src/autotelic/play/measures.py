@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autotelic.play import rewards
 from autotelic.play.curriculum import Outcome
 from autotelic.play.player import Sample
+from autotelic.runs.files import content_address
 from autotelic.worlds.base import Rejection, Request, Task, Verdict
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def cheating_by_role(proposed: Proposed, attempted: Attempted) -> dict[str, floa
 
 
 def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
-    """Solved and counted attempts of each task; what is no evidence is in neither."""
+    """Solved and counted attempts of each task; what is no evidence is in neither, nor is a retry: how hard a task is,
+    its first answers say."""
     counts = {task.id: (0, 0) for task in attempted.tasks}
     for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
-        if verdict.evidence and sample.task is not None:
+        if verdict.evidence and sample.task is not None and sample.parent is None:
             solved, n = counts[sample.task]
             counts[sample.task] = (solved + verdict.solved, n + 1)
     return counts
@@ -60,7 +62,7 @@ def outcomes(attempted: Attempted) -> list[Outcome]:
     """What the step says of each task, for the curriculum; tasks without evidence are not among them."""
     counts, came = solve_counts(attempted), defaultdict[str, list[float]](list)
     for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
-        if verdict.evidence and sample.task is not None:
+        if verdict.evidence and sample.task is not None and sample.parent is None:
             came[sample.task].append(1.0 if verdict.solved else min(max(verdict.score, 0.0), 1.0))
     tasks = {task.id: task for task in attempted.tasks}
     return [Outcome(tasks[id], solved, n, fmean(came[id])) for id, (solved, n) in counts.items() if n]
@@ -106,7 +108,19 @@ def step_figures(
             figures[f"solve/{kind}/new_tasks"] = float(len(new))
             figures |= _difficulty(f"propose/{kind}", new, counts, reward)
             figures |= _difficulty(f"solve/{kind}", tasks, counts, reward) | _features(f"solve/{kind}", tasks)
+            figures |= _second_looks(f"solve/{kind}", kind, attempted)
     return figures
+
+
+def _second_looks(prefix: str, kind: str, attempted: Attempted) -> dict[str, float]:
+    """How many retries succeeded, and how often a critique was right about what came of its answer."""
+    judged = [pair for pair in zip(attempted.samples, attempted.verdicts, strict=True) if pair[0].kind == kind]
+    again = [float(verdict.solved) for sample, verdict in judged if sample.parent is not None]
+    figures = {f"{prefix}/retries": float(len(again))} | _mean(f"{prefix}/retry_solve_rate", again) if again else {}
+    came = {(sample.task, content_address(sample.text)): verdict.solved for sample, verdict in judged}
+    thought = [sample for sample in attempted.critiques if sample.kind == kind and sample.claim is not None]
+    right = (float(sample.claim == came[sample.task, sample.parent or ""]) for sample in thought)
+    return figures | _mean(f"{prefix}/critiques_right", right)
 
 
 def _difficulty(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autotelic.worlds.base import Request, Task, World
+from autotelic.worlds.base import Request, Task, Verdict, World
 
 Metrics = dict[str, float]
 
@@ -19,13 +19,13 @@ Metrics = dict[str, float]
 class Sample:
     """What a player produced. `trace` is opaque: tokens and log-probabilities that only its own learner reads."""
 
-    role: str  # "propose" or "solve"
+    role: str  # "propose", "solve", or "criticise": what a solver says of an answer of its own before it is judged
     kind: str
     text: str
     task: str | None = None  # id of the task attempted; None for a proposal
     trace: Mapping[str, Any] = field(default_factory=dict)
     claim: bool | None = None
-    parent: str | None = None  # the sample this one retries
+    parent: str | None = None  # the content address of the answer that this one retries, or criticises
     hindsight: bool = False  # said to another task than the one it is now an answer to
 
 
@@ -33,6 +33,7 @@ class Player(ABC):
     """Proposes and attempts. Samples come back in the order of the requests; attempts task by task, n for each."""
 
     name: ClassVar[str]
+    reads: bool = False  # whether it can be told what was wrong with an answer, and asked what it thinks of one
     exact: bool = True  # whether equal seeds give equal samples; False where something outside decides
     seed: int = 0  # of the run, by role; the loop says it: what is drawn while learning follows from it
 
@@ -48,6 +49,15 @@ class Player(ABC):
     def attempt(self, tasks: Sequence[Task], n: int, rng: np.random.Generator, greedy: bool = False) -> list[Sample]:
         """n answers a task. Greedy ones are the player's best guess instead of a sample, where it knows the difference;
         n is then 1."""
+
+    def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
+        """Another answer in place of each that failed, after its verdict was read. Only of players that read."""
+        raise NotImplementedError(f"{type(self).__name__} reads no verdicts")
+
+    def criticise(self, answered: Sequence[tuple[Task, Sample]], rng: np.random.Generator) -> list[Sample]:
+        """What the player thinks of answers of its own, each with a claim where it says yes or no. Only of players that
+        read."""
+        raise NotImplementedError(f"{type(self).__name__} has no opinion")
 
     def evaluating(self) -> AbstractContextManager[None]:
         """Around attempts that measure the player: one with better weights than those it learns with uses them."""

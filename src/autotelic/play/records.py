@@ -124,8 +124,18 @@ class Records:
             )
         ]
 
+    def solved_answer(self, address: str) -> str | None:
+        """The text of an answer that has solved a task, by its content address."""
+        found = self._store.all(
+            "SELECT a.text FROM answers a WHERE a.address = ? AND EXISTS (SELECT 1 FROM samples p "
+            "JOIN verdicts v ON v.sample = p.n WHERE p.answer = a.n AND v.solved)",
+            (address,),
+        )
+        return self._text(found[0][0]) if found else None
+
     def lineage(self, sample: int) -> list[tuple[str, str]]:
-        """(relation, target) of a sample: "reference" and a task id, "parent" and the sample it retries."""
+        """(relation, target) of a sample: "reference" and a task id, "parent" and the content address of the
+        answer that it retries or criticises."""
         return [
             (relation, target)
             for relation, target in self._store.rows(

@@ -44,7 +44,7 @@ CREATE TABLE rejections (
     reason NOT NULL);
 CREATE TABLE lineage (
     n INTEGER PRIMARY KEY, step INTEGER NOT NULL, sample INTEGER NOT NULL,
-    relation TEXT NOT NULL,                     -- reference: a task it was shown; parent: the sample it retries
+    relation TEXT NOT NULL,                     -- reference: a task it was shown; parent: the answer it retries
     target TEXT NOT NULL);
 CREATE INDEX tasks_active ON tasks (kind) WHERE retired_step IS NULL;
 CREATE INDEX tasks_retired ON tasks (retired_step) WHERE retired_step IS NOT NULL;

@@ -7,7 +7,7 @@ batched and deterministic given their seeds; neither takes a player's word for a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -101,6 +101,7 @@ class Kind(ABC):
 
     name: ClassVar[str]
     builds_on: tuple[str, ...] = ()  # kinds from whose tasks the loop draws a `base` for each request
+    feedback: ClassVar[bool] = False  # whether a verdict's detail may be shown to the solver: it gives no answer away
 
     @abstractmethod
     def propose_prompt(self, request: Request) -> str:
@@ -212,6 +213,23 @@ class World(ABC):
     def withhold(self, tasks: Sequence[Task]) -> None:  # noqa: B027 - a world need not know more than equality
         """A run is to be measured with these. The loop refuses proposals of the very same tasks; a world that can tell
         that another asks the same refuses it from now on."""
+
+    # What has worked: a world may let answers build on earlier ones
+
+    def recall_from(self, recall: Callable[[str], str | None]) -> None:  # noqa: B027 - most worlds look back at nothing
+        """Says where texts of answers that have solved a task are found, by their content address."""
+
+    def remember(self, judged: Sequence[tuple[Task, Answer, Verdict]]) -> dict[str, float]:
+        """Takes note of what a step has shown, once all of it is archived; returns figures of what is known now."""
+        return {}
+
+    def state(self) -> dict[str, Plain]:
+        """What `load_state` needs to go on exactly; empty for worlds that remember nothing."""
+        return {}
+
+    def load_state(self, state: Mapping[str, Plain]) -> None:
+        if state:
+            raise ValueError(f"{type(self).__name__} keeps no state, but was given {sorted(state)}")
 
     def close(self) -> None:  # noqa: B027 - a world that started nothing has nothing to end
         """Ends what the world started: servers, simulators."""

@@ -345,6 +345,38 @@ def test_the_same_commands_give_the_same_to_the_last_bit() -> None:
     assert other.stdout.strip() == digest
 
 
+def test_a_thing_that_was_heavier_once_is_as_heavy_as_ever_afterwards() -> None:
+    fresh, used = arm_of(), arm_of(loads={"red_box": (3.0, 0.5)})
+    lift(used)
+    used.reset(PLACES)
+    lift(fresh)
+    lift(used)
+    assert used.state_digest() == fresh.state_digest()
+
+
+def test_loads_of_one_arm_are_not_those_of_another_in_the_same_scene() -> None:
+    cell = compiled(FULL)
+    one, other, alone = Arm(cell), Arm(cell), arm_of()
+    other.reset(PLACES)
+    one.reset(PLACES, loads={"red_box": (3.0, 1.0)})
+    lift(other)
+    lift(alone)
+    assert other.state_digest() == alone.state_digest()
+
+
+def test_a_heavier_thing_takes_more_force_to_hold() -> None:
+    """Known answer: what the joints carry grows by its weight times its lever."""
+    torques = []
+    for factor in (1.0, 4.0):
+        arm = arm_of(loads={"red_box": (factor, 1.0)})
+        lift(arm)
+        wait(arm, 1.0)
+        torques.append(arm._data.qfrc_actuator[1])
+    lever = float(np.hypot(*arm.tool()[:2]))
+    expected = 3.0 * BOX.mass * 9.81 * lever
+    assert abs(torques[1] - torques[0]) == pytest.approx(expected, rel=0.15)
+
+
 def test_another_command_gives_another_digest() -> None:
     one, other = arm_of(), arm_of()
     assert one.state_digest() == other.state_digest()

@@ -14,8 +14,9 @@ from autotelic.errors import UserError
 from autotelic.minds.base import FrozenMind, Generation, Mind, MindConfig
 from autotelic.play.player import Sample
 from autotelic.play.players.mind import MindPlayer, player_of
+from autotelic.runs.files import content_address
 from autotelic.testing import check_player, run_digest
-from autotelic.worlds.base import Answer, Proposal, Request, Task
+from autotelic.worlds.base import Answer, Proposal, Request, Task, Verdict
 
 torch = pytest.importorskip("torch")
 
@@ -364,3 +365,41 @@ def test_a_resumed_run_of_a_learning_mind_is_equal_to_one_that_was_not_interrupt
         assert loop.step == 2
         loop.run(2)
     assert run_digest(tmp_path / "broken") == run_digest(tmp_path / "whole")
+
+
+# Second looks
+
+
+class Talker(Conversing):
+    """Has an opinion."""
+
+    name = "talker"
+
+    def sample(self, prompts, n, rng, *, greedy=False, max_tokens=None):
+        self.asked.append((list(prompts), n, greedy))
+        return [Generation("No: it will fall.")] * len(prompts)
+
+
+def test_a_retry_follows_the_question_the_answer_and_the_verdict(world, tasks):
+    player, mind = player_with(world, Talker)
+    task, sample = tasks[0], Sample("solve", tasks[0].kind, "my answer", task=tasks[0].id)
+    (again,) = player.retry([(task, sample, Verdict(False, "wrong", detail="0.2 away"))], rng())
+    ((question, answer, feedback),) = mind.asked[0][0]
+    assert (question, answer) == (world.kinds[task.kind].solve_prompt(task), "my answer")
+    assert "wrong: 0.2 away" in feedback
+    assert (again.role, again.task, again.parent) == ("solve", task.id, content_address("my answer"))
+
+
+@pytest.mark.parametrize(("said", "claim"), [("No: it will fall.", False), ("**Yes**, it is", True), ("Nothing", None)])
+def test_a_critique_has_a_claim_where_it_says_yes_or_no(world, tasks, monkeypatch, said: str, claim: bool | None):
+    monkeypatch.setattr(Talker, "sample", lambda *_, **__: [Generation(said)])
+    player, _ = player_with(world, Talker)
+    sample = Sample("solve", tasks[0].kind, "my answer", task=tasks[0].id)
+    (thought,) = player.criticise([(tasks[0], sample)], rng())
+    assert (thought.role, thought.text, thought.claim) == ("criticise", said, claim)
+    assert thought.parent == content_address("my answer")
+
+
+def test_only_minds_that_converse_are_told_what_was_wrong(world):
+    assert player_with(world, Talker)[0].reads
+    assert not player_with(world, BriefRecorder)[0].reads

@@ -1,6 +1,7 @@
 """Admission and judging in the arm world."""
 
 import json
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -18,6 +19,9 @@ from autotelic.worlds.code.kinds.base import answer_text, fence
 REACH = brief.program_of(" move red_box")
 
 
+CARRIED = (" move red_box close middle", " red_box front_left blue_box back_right")
+NEAR = {"ask": [["near", "red_box"]], "object": "blue_box"}
+LIFT = brief.program_of(" move red_box close up")
 LIFTED = {"ask": [["lifted", "red_box"]], "object": "red_box"}
 
 
@@ -133,6 +137,33 @@ def test_partial_credit_is_for_being_near_and_never_counts_as_solved():
         )
     assert 0 < far.score < near.score < 1
     assert not near.solved
+
+
+def test_a_deduction_that_was_altered_in_the_archive_is_found_out(task_of, verdict_of):
+    task = task_of("deduction", question(*CARRIED, **NEAR))
+    altered = replace(task, spec={**task.spec, "region": "bin"})
+    assert verdict_of(task, "yes right").solved
+    assert verdict_of(altered, "yes bin").outcome == "nondeterministic"
+
+
+def test_a_question_whose_controller_follows_the_order_of_a_set_is_refused(world):
+    calls, scene = CARRIED
+    names = "sorted({'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'}, key=hash)"
+    program = (
+        f"{brief.program_of(calls)}\n    for name in {names}:\n"
+        "        robot.move_to(robot.get_end_effector_position(), above=0.002 * (ord(name) - 96))"
+    )
+    block = fence("json", json.dumps({**brief.read_scene(scene), **NEAR}))
+    assert rejection(world, "deduction", f"{block}\n{fence('python', program)}") == "nondeterministic"
+
+
+def test_mass_and_friction_are_drawn_where_a_task_says_so(task_of, verdict_of):
+    still, loaded = ({"position": 0.6}, {"position": 0.6, "mass": 1.0, "friction": 1.0})
+    states = [
+        verdict_of(task_of("induction", control(["lifted", "red_box"], randomisation=spread)), LIFT).metrics["state"]
+        for spread in (still, loaded)
+    ]
+    assert len(set(states)) == 2
 
 
 def test_a_deduction_is_right_when_all_of_it_is(task_of, verdict_of):

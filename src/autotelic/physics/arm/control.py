@@ -6,6 +6,7 @@ before.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import atan2, cos, hypot, inf, pi, sin, sqrt
@@ -19,7 +20,7 @@ from autotelic.physics.arm import ik, readings
 from autotelic.physics.arm.cell import CAMERA, HOUSING, LEFT, LINK, PRESSED, RIGHT, TABLE, Cell
 from autotelic.physics.arm.readings import Point, Pose, Readings
 from autotelic.physics.arm.robots import DRAG, LAG, TIMESTEP
-from autotelic.physics.arm.scenes import TRAVEL, Placement
+from autotelic.physics.arm.scenes import TRAVEL, Load, Placement
 from autotelic.physics.simulation import FASTEST
 from autotelic.registry import nearest
 
@@ -66,6 +67,7 @@ class Arm:
         self.cell, self._watch = cell, watch
         self._renderer: mujoco.Renderer | None = None
         self._model, self._data = cell.model, mujoco.MjData(cell.model)
+        self._loads: dict[str, Load] = {}
         self._looking: mujoco.MjData | None = None
         # What is looked at in every tick: to ask MuJoCo for an array takes as long as to compute with it.
         data, dof = self._data, cell.dof
@@ -80,10 +82,17 @@ class Arm:
         self._still, self._step = np.zeros(dof), np.zeros(dof)
 
     def reset(
-        self, placements: Mapping[str, Placement], joints: Sequence[float] | None = None, *, horizon: float = inf
+        self,
+        placements: Mapping[str, Placement],
+        joints: Sequence[float] | None = None,
+        *,
+        horizon: float = inf,
+        loads: Mapping[str, Load] | None = None,
     ) -> None:
         """Every thing of the scene where its placement says, the robot at home or with these joints, open. Things are
-        given a moment to settle; `time` begins after it and may not pass `horizon`, in seconds."""
+        given a moment to settle; `time` begins after it and may not pass `horizon`, in seconds. `loads` are factors of
+        the mass and the friction of things."""
+        self._load(dict(loads or {}))
         data, cell = self._data, self.cell
         start = np.array(cell.robot.home) if joints is None else self._joints_within(joints, "reset")
         self._check(placements)
@@ -110,6 +119,23 @@ class Arm:
         self._watch = watch
         data.time, self._horizon = 0.0, horizon
         self._begin()
+
+    def _load(self, loads: dict[str, Load]) -> None:
+        if loads == self._loads:
+            return
+        usual = self.cell.model
+        if self._model is usual:  # others may have it too
+            self._model = copy.copy(usual)
+        model, self._loads = self._model, loads
+        for name in ("body_mass", "body_inertia", "geom_friction"):
+            getattr(model, name)[:] = getattr(usual, name)
+        for name, (mass, friction) in loads.items():
+            body = int(model.joint(name).bodyid[0])
+            model.body_mass[body] *= mass
+            model.body_inertia[body] *= mass
+            first, count = int(model.body_geomadr[body]), int(model.body_geomnum[body])
+            model.geom_friction[first : first + count] *= friction
+        mujoco.mj_setConst(model, self._data)  # what follows from masses
 
     def _begin(self) -> None:
         self.steps, self._pressed, self._colliding = 0, False, False

@@ -47,6 +47,7 @@ FIXTURE_RANGES: dict[str, tuple[tuple[float, float], tuple[float, float], float]
 }
 
 Placement = tuple[float, float, float]  # x, y, yaw of a thing on the table; z follows from its shape
+Load = tuple[float, float]  # factors of the mass and the friction of a thing
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -12,7 +13,13 @@ import numpy as np
 from autotelic.errors import UserError
 from autotelic.minds.base import Generation, Mind, MindConfig
 from autotelic.play.player import Metrics, Player, Sample
-from autotelic.worlds.base import Kind, Request, Task, World
+from autotelic.runs.files import content_address
+from autotelic.worlds.base import Kind, Request, Task, Verdict, World
+
+CRITICISE = (
+    "That answer will now be run. Before it is: will it turn out right? Begin with yes or no, then say in a sentence or"
+    " two what is most likely to go wrong."
+)
 
 
 class MindPlayer(Player):
@@ -26,7 +33,7 @@ class MindPlayer(Player):
         if config.shots and not self.mind_class.converses:
             raise UserError(f"shots is {config.shots}, but {self.name} is asked one thing at a time: it must be 0")
         self.mind = self.mind_class.for_world(config, world.tokens, world.babble)
-        self.exact = self.mind.exact
+        self.exact, self.reads = self.mind.exact, self.mind.converses
         self.learner = None
         if self.mind.learns:
             from autotelic.minds.learner import Learner  # needs torch, which a mind behind a server does not
@@ -59,6 +66,40 @@ class MindPlayer(Player):
             text = kinds[at // n].expand_answer(each.text) if self.mind.brief else each.text
             samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
         return samples
+
+    def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
+        after = [(sample, _feedback(verdict)) for _, sample, verdict in failed]
+        said = self._talked_on([task for task, _, _ in failed], after, rng)
+        return [
+            Sample("solve", sample.kind, each.text, sample.task, _trace(each), parent=content_address(sample.text))
+            for (sample, _), each in zip(after, said, strict=True)
+        ]
+
+    def criticise(self, answered: Sequence[tuple[Task, Sample]], rng: np.random.Generator) -> list[Sample]:
+        after = [(sample, CRITICISE) for _, sample in answered]
+        said = self._talked_on([task for task, _ in answered], after, rng)
+        return [
+            replace(
+                sample,
+                role="criticise",
+                text=each.text,
+                trace={},
+                claim=_yes_or_no(each.text),
+                parent=content_address(sample.text),
+            )
+            for (sample, _), each in zip(after, said, strict=True)
+        ]
+
+    def _talked_on(
+        self, tasks: Sequence[Task], after: Sequence[tuple[Sample, str]], rng: np.random.Generator
+    ) -> list[Generation]:
+        """What the mind says to something more, after a question and its answer to it."""
+        asked = self._solve_prompts([self.world.kind_of(task) for task in tasks], tasks)
+        talks: list[Any] = [
+            (*([question] if isinstance(question, str) else question), sample.text, more)
+            for question, (sample, more) in zip(asked, after, strict=True)
+        ]
+        return self.mind.sample(talks, 1, rng)
 
     def _solve_prompts(self, kinds: Sequence[Kind], tasks: Sequence[Task]) -> list[Any]:
         brief = self.mind.brief
@@ -123,6 +164,16 @@ class MindPlayer(Player):
 
     def close(self) -> None:
         self.mind.close()
+
+
+def _feedback(verdict: Verdict) -> str:
+    said = f"{verdict.outcome}: {verdict.detail}" if verdict.detail else verdict.outcome
+    return f"That was judged, and it is not right ({said}). Say what has to change, then answer again in the same form."
+
+
+def _yes_or_no(text: str) -> bool | None:
+    said = re.match(r"\W*(yes|no)\b", text.lower())
+    return None if said is None else said[1] == "yes"
 
 
 def _trace(generation: Generation) -> dict[str, Any]:

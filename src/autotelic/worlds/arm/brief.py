@@ -9,15 +9,16 @@ and babble, from which such a mind learns the form of these texts before it has 
                 <propose><abduction><answer>                                         CALLS<scene> PLACES
 
 GOAL is predicates with what they are said of, NAMES is what is on the table, PLACES is each thing with the spot where
-it stands, CALLS is a controller: words that stand for a call or two of the interface. Things have their usual sizes,
-fixtures their usual places; in induction, things are drawn anywhere on the table. Babble is random in content: a true
-answer in it is chance.
+it stands, CALLS is a controller: words that stand for a call or two of the interface; `do` and a predicate, which only
+induction has, for the call of a skill. Things have their usual sizes, fixtures their usual places; in induction, things
+are drawn anywhere on the table. Babble is random in content: a true answer in it is chance.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,6 +31,7 @@ from autotelic.worlds.arm.tasks import ANYWHERE, FIXTURES, Setting, read_setting
 from autotelic.worlds.code.kinds.base import RefusedError, fence
 
 PROPOSE, SCENE, GOAL, ASK, WHERE, ANSWER = "<propose>", "<scene>", "<goal>", "<ask>", "<where>", "<answer>"
+DO = "do"
 NAMES = tuple(f"{color}_{shape}" for color in list(COLORS)[:4] for shape in SHAPES)
 ENDINGS = ("left", "middle", "right", "bin", "drawer", "gripper", "floor")  # where a thing may have ended up
 SPREAD_YAW = 0.7  # radians that things are turned, where they are drawn
@@ -64,7 +66,9 @@ ALONE: dict[str, tuple[str, ...]] = {
     "back": ("x, y, z = robot.get_end_effector_position()", "robot.move_to([0.61, y, z])"),
 }
 # How often a random controller has each word: some are of use more often than others, to whatever end.
-WEIGHTS: dict[str, int] = {"move": 4, "close": 2}
+WEIGHTS: dict[str, int] = {"move": 4, "close": 2, DO: 3}
+
+Call = Callable[[Predicate], str]  # the line that has what is known for a predicate done; RefusedError if nothing is
 
 
 def kind(name: str) -> str:
@@ -74,7 +78,7 @@ def kind(name: str) -> str:
 def tokens(kinds: Sequence[str]) -> tuple[str, ...]:
     """All pieces that brief texts are made of. Words begin with a space, so that a text can be cut again."""
     marks = (PROPOSE, SCENE, GOAL, ASK, WHERE, ANSWER, *map(kind, kinds))
-    words = (*NAMES, *FIXTURES, *SORTS, *WITH_NAME, *ALONE, *REGIONS, *SPOTS, *ENDINGS, "yes", "no")
+    words = (*NAMES, *FIXTURES, *SORTS, *WITH_NAME, *ALONE, DO, *REGIONS, *SPOTS, *ENDINGS, "yes", "no")
     return (*marks, *(f" {word}" for word in dict.fromkeys(words)))
 
 
@@ -85,16 +89,16 @@ def worded(words: Sequence[str]) -> str:
 # Controllers
 
 
-def program_of(text: str) -> str:
+def program_of(text: str, call: Call | None = None) -> str:
     """The controller that a text of call words stands for. What cannot be read is left as it is: it is no program."""
     try:
-        lines = _lines(text.split())
+        lines = _lines(text.split(), call)
     except RefusedError:
         return text
     return "\n".join(["def execute_controller(robot, world):", *(f"    {line}" for line in lines or ["pass"])])
 
 
-def _lines(words: Sequence[str]) -> list[str]:
+def _lines(words: Sequence[str], call: Call | None = None) -> list[str]:
     lines: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -106,9 +110,26 @@ def _lines(words: Sequence[str]) -> list[str]:
                 raise RefusedError("format", f"{word} is not followed by a name")
             top = "0.1" if name in FIXTURES else f"world.size('{name}')[-1] + 0.03"
             lines += [line.replace("(X)", f"('{name}')").replace("TOP", top) for line in WITH_NAME[word]]
+        elif word == DO and call is not None:
+            lines.append(call(_next_predicate(rest)))
         else:
             raise RefusedError("format", f"no call {word!r:.40}")
     return lines
+
+
+def _next_predicate(words: Iterator[str]) -> Predicate:
+    name = next(words, "")
+    if name not in SORTS:
+        raise RefusedError("format", f"{DO} is not followed by a predicate")
+    known = {*NAMES, *FIXTURES, *REGIONS}
+    args = tuple(itertools.islice(words, _arguments(name)))
+    if len(args) < _arguments(name) or not set(args) <= known:
+        raise RefusedError("format", f"{name} is not said of what it can be said of")
+    return Predicate(name, args)
+
+
+def _arguments(sort: str) -> int:
+    return 2 if sort == "stacked" else len(SORTS[sort].roles)
 
 
 def calls_of(program: str) -> str | None:
@@ -169,8 +190,7 @@ def read_goal(text: str) -> list[list[str]]:
 
 
 def _complete(row: Sequence[str]) -> bool:
-    roles = SORTS[row[0]].roles if row[0] in SORTS else ()
-    return len(row) - 1 >= (2 if row[0] == "stacked" else len(roles))
+    return len(row) - 1 >= (_arguments(row[0]) if row[0] in SORTS else 0)
 
 
 def scene_words(setting: Setting, places: bool) -> str:
@@ -239,9 +259,10 @@ def _free(fixtures: tuple[str, ...]) -> list[str]:
     return free_spots(read_setting({"fixtures": list(fixtures), "objects": ["red_box"]}).scene)
 
 
-def random_calls(rng: np.random.Generator, names: Sequence[str]) -> str:
+def random_calls(rng: np.random.Generator, names: Sequence[str], do: Sequence[Predicate] = ()) -> str:
+    """A controller, of calls and of skills for any of these predicates."""
     words: list[str] = []
-    known = (*WITH_NAME, *ALONE)
+    known = (*WITH_NAME, *ALONE, *([DO] if do else []))
     weights = np.array([WEIGHTS.get(word, 1) for word in known], float)
     heaps = np.cumsum(weights / weights.sum())
     for _ in range(int(rng.integers(1, LONGEST + 1))):
@@ -249,6 +270,8 @@ def random_calls(rng: np.random.Generator, names: Sequence[str]) -> str:
         words.append(word)
         if word in WITH_NAME:
             words.append(names[int(rng.integers(len(names)))])
+        elif word == DO:
+            words += do[int(rng.integers(len(do)))].plain()
     return worded(words)
 
 
@@ -291,6 +314,7 @@ def babble(name: str, rng: np.random.Generator) -> tuple[str, str]:
         proposed = f"{goal}{SCENE}{names}" if name == "induction" else f"{calls}{SCENE}{placed}"
         return f"{PROPOSE}{kind(name)}{ANSWER}", proposed
     if name == "induction":
+        calls = random_calls(rng, names_of(setting), stateable(setting.scene))
         return f"{kind(name)}{goal}{SCENE}{names}{ANSWER}", calls
     if name == "deduction":
         things = [thing.name for thing in setting.scene.things]

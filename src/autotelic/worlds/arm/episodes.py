@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from autotelic.errors import UserError
 from autotelic.physics.arm.control import Arm, Broken, OutOfTime
-from autotelic.physics.arm.scenes import Placement, Scene, compiled
+from autotelic.physics.arm.scenes import Load, Placement, Scene, compiled
 from autotelic.worlds.arm.controllers import ENTRY, ROBOT, STATUSES, WORLD, Host, OutOfCallsError, state_of
 from autotelic.worlds.arm.goals import State
 from autotelic.worlds.code.kinds.base import outcome_class
@@ -47,6 +47,7 @@ class Job:
     horizon: float = 15.0
     hold: float = 0.3
     server: int = 0  # of the sandbox: each has a hash seed of its own
+    loads: tuple[tuple[str, Load], ...] = ()  # things that are heavier or rougher than their scene says
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
             return Ended("uncompiled", detail=str(error))
     start = dict(job.start)
     try:
-        arm.reset(start, horizon=job.horizon + job.hold + 0.1)
+        arm.reset(start, horizon=job.horizon + job.hold + 0.1, loads=dict(job.loads))
         before = state_of(arm)
         unsettled = _unsettled(before, start)
         how, detail, claim, calls = _drive(arm, job, sandbox)

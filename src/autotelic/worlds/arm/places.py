@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from autotelic.physics.arm.scenes import BIN_HEIGHT, BIN_INSIDE, CABINET, HANDLE, Fixture, Placement, Scene, Thing
+from autotelic.physics.arm.scenes import BIN_HEIGHT, BIN_INSIDE, CABINET, HANDLE, Fixture, Load, Placement, Scene, Thing
 
 FRONT, BACK = 0.35, 0.65  # x of the part of the table where things stand
 SIDE = 0.3  # and its y, to the left and, negative, to the right
@@ -104,6 +104,19 @@ def drawn(
             float(turned + (2 * share[2] - 1) * yaw),
         )
     return found
+
+
+def drawn_loads(scene: Scene, mass: float, friction: float, rng: np.random.Generator) -> dict[str, Load]:
+    """Factors of mass and friction, as likely above 1 as below; none where neither may change."""
+    if not mass and not friction:
+        return {}
+    spread = np.log1p([mass, friction])
+    return {thing.name: _pair(np.exp((2 * rng.random(2) - 1) * spread)) for thing in scene.things}
+
+
+def _pair(values: np.ndarray) -> Load:
+    one, other = values.tolist()
+    return one, other
 
 
 def free_spots(scene: Scene) -> list[str]:

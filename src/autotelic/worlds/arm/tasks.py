@@ -5,7 +5,7 @@
      "fixtures": ["bin", {"kind": "button", "at": [0.42, 0.25]}],
      "robot": "arm7",
      "goal": [["inside", "red_box", "bin"]],
-     "randomisation": {"position": 0.6, "yaw": 0.5},
+     "randomisation": {"position": 0.6, "yaw": 0.5, "mass": 0.5, "friction": 0.2},
      "horizon": 12,
      "success": {"draws": 3, "hold": 0.3}}
 
@@ -63,6 +63,18 @@ HOLD = (0.1, 2.0)
 class Randomisation:
     position: float = 0.0  # metres that a thing may stand away from its place, along each axis
     yaw: float = 0.0  # radians that it may be turned, either way
+    mass: float = 0.0  # share by which it may be heavier, or as many times lighter
+    friction: float = 0.0  # share by which it may be rougher, or as many times smoother
+
+    @property
+    def width(self) -> float:
+        """How much is left to chance, in one number."""
+        return self.position + 0.1 * (self.mass + self.friction)
+
+    def plain(self) -> dict[str, float]:
+        """Without what goes without saying."""
+        loads = {"mass": self.mass, "friction": self.friction}
+        return {"position": self.position, "yaw": self.yaw, **{name: share for name, share in loads.items() if share}}
 
 
 @dataclass(frozen=True)
@@ -114,7 +126,7 @@ class ArmTask:
         return {
             **self.setting.plain(),
             "goal": [predicate.plain() for predicate in self.goal],
-            "randomisation": {"position": self.randomisation.position, "yaw": self.randomisation.yaw},
+            "randomisation": self.randomisation.plain(),
             "horizon": self.horizon,
             "success": {"draws": self.success.draws, "hold": self.success.hold},
         }
@@ -140,7 +152,8 @@ class ArmTask:
         return {
             "predicates": float(len(self.goal)),
             "objects": float(len(self.scene.things) + len(self.scene.fixtures)),
-            "randomisation": self.randomisation.position,
+            "randomisation": self.randomisation.position
+            + 0.1 * (self.randomisation.mass + self.randomisation.friction),
             "horizon": self.horizon,
             "level": float(max(SORTS[predicate.name].level for predicate in self.goal)),
         }
@@ -243,9 +256,11 @@ def _rows(rows: Any, what: str, most: int) -> list[Any]:
 
 
 def _randomisation(data: Any) -> Randomisation:
-    require_keys(data, ("position", "yaw"), "randomisation")
-    position = number(data.get("position", 0.0), "randomisation.position", (0.0, ANYWHERE))
-    return Randomisation(position, number(data.get("yaw", 0.0), "randomisation.yaw", (0.0, YAW[1])))
+    most = {"position": ANYWHERE, "yaw": YAW[1], "mass": 1.0, "friction": 1.0}
+    require_keys(data, tuple(most), "randomisation")
+    return Randomisation(
+        **{name: number(data.get(name, 0.0), f"randomisation.{name}", (0.0, high)) for name, high in most.items()}
+    )
 
 
 def _place(

@@ -17,6 +17,7 @@ Classes of rejections:
     goal_true     the goal holds at the start
     trivial       it comes about by itself; a question's answer does not depend on the controller, or not on the start
     unreached     abduction: the start given does not lead to the goal
+    nondeterministic  a question's controller does not do the same each time
     heldout       asks the same as a held-out task
     broken        the simulation flew apart
 and of controllers: syntax, no_entry, forbidden, and how an episode can end (see episodes.py). The loop adds
@@ -26,7 +27,7 @@ and of controllers: syntax, no_entry, forbidden, and how an episode can end (see
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +44,7 @@ from autotelic.worlds.arm.kinds import ArmKind, KindConfig, load_kinds
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
+from autotelic.worlds.arm.skills import Skills
 from autotelic.worlds.arm.tasks import read
 from autotelic.worlds.arm.workers import Workers
 from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World
@@ -91,7 +93,8 @@ class ArmWorld(World):
 
     def __init__(self, config: ArmWorldConfig | None = None) -> None:
         self.config = config or ArmWorldConfig()
-        self.kinds = load_kinds(self.config.kinds, self.config.kind)
+        self.skills = Skills()
+        self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
         self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
@@ -267,6 +270,24 @@ class ArmWorld(World):
         if ended.before is None or goals.holds(control.goal, control.scene, ended.before):
             return False
         return self.kinds[task.kind].succeeded(task, ended)
+
+    # What has worked
+
+    def recall_from(self, recall: Callable[[str], str | None]) -> None:
+        self.skills.recall = recall
+
+    def remember(self, judged: Sequence[tuple[Task, Answer, Verdict]]) -> dict[str, float]:
+        for task, answer, verdict in judged:
+            kind = self.kinds[task.kind]
+            if isinstance(kind, Induction) and verdict.outcome in ("correct", "wrong"):
+                kind.remember(task, answer.text, verdict.solved)
+        return {"skills": float(len(self.skills.offered()))}
+
+    def state(self) -> dict[str, Any]:
+        return {"skills": self.skills.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.skills.load_state(state.get("skills", ()))
 
     # The brief wording
 

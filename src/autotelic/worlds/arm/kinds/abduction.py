@@ -37,6 +37,7 @@ OTHERS = 4  # other starts that a question is tried with: half of them may lead 
 
 class Abduction(Question):
     name = "abduction"
+    feedback = True
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
 
@@ -108,9 +109,7 @@ class Abduction(Question):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("unreached", "this start does not lead to the goal")
-        return tuple(
-            questions.job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS)
-        )
+        return questions.checks(setting, draft.spec["controller"], OTHERS)
 
     def _possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
         """Goals that are reached from the start given: the one that was proposed, or else any but that the gripper is
@@ -127,7 +126,7 @@ class Abduction(Question):
                 yield [predicate]
 
     def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
-        own, *others = ended
+        own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for goal in self._possible(draft, setting, own):
             if 2 * sum(_works(goal, setting, each) for each in others) <= len(others):

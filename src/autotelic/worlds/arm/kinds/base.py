@@ -20,6 +20,7 @@ from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, controllers, goals, places
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
+from autotelic.worlds.arm.skills import Skills
 from autotelic.worlds.arm.tasks import ANYWHERE, Setting, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
@@ -69,8 +70,8 @@ class ArmKind(Kind):
     asks: ClassVar[str]
     answer_form: ClassVar[str]
 
-    def __init__(self, config: KindConfig) -> None:
-        self.config = config
+    def __init__(self, config: KindConfig, skills: Skills) -> None:
+        self.config, self.skills = config, skills
 
     @abstractmethod
     def draft(self, proposal: Proposal) -> Draft:

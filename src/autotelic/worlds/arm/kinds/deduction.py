@@ -104,9 +104,7 @@ class Deduction(Question):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("trivial", "the answer is the same without the controller")
-        return tuple(
-            questions.job(setting, start, draft.spec["controller"]) for start in base.other_starts(setting, OTHERS)
-        )
+        return questions.checks(setting, draft.spec["controller"], OTHERS)
 
     def _possible(
         self, draft: Draft, setting: Setting, own: Ended
@@ -125,7 +123,7 @@ class Deduction(Question):
                 yield asked, name, answer
 
     def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
-        own, *others = ended
+        own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for asked, name, answer in self._possible(draft, setting, own):
             elsewhere = [base.answer_of(asked, setting.scene, each.later, name) for each in others if each.later]
@@ -144,10 +142,20 @@ class Deduction(Question):
             raise RefusedError("format", f"needs yes or no for {len(task.spec['ask'])} predicates, then a region")
         if region not in brief.ENDINGS:
             raise RefusedError("format", f"no region {region!r:.40}: one of {', '.join(brief.ENDINGS)}")
-        return Attempt(value=([word == "yes" for word in said], region))
+        setting = read_setting(task.spec["setting"])
+        again = questions.job(setting, setting.start, task.spec["controller"])
+        return Attempt((again,), ([word == "yes" for word in said], region))
 
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
-        said, region = attempt.value
+        """The controller is run again, here: what a task says of its own answer is not believed."""
+        (own,), (said, region) = ended, attempt.value
+        if own.later is None:
+            return Grade("lost" if own.how == "lost" else "nondeterministic", detail=f"{own.how} {own.detail}".strip())
+        seen = base.answer_of(
+            _asked(task.spec), read_setting(task.spec["setting"]).scene, own.later, task.spec["object"]
+        )
+        if seen != (task.spec["held"], task.spec["region"]):
+            return Grade("nondeterministic", detail="the controller does not do what the task says")
         right = [one == other for one, other in zip(said, task.spec["held"], strict=True)]
         right.append(region == task.spec["region"])
         if all(right):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from autotelic.physics.arm.scenes import Placement
+from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.places import drawn_loads
+from autotelic.worlds.arm.skills import PREFIX, call_of, sort_of
 from autotelic.worlds.arm.tasks import ArmTask, parse, read
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
@@ -24,12 +29,14 @@ from autotelic.worlds.code.kinds.base import (
     read_answer,
 )
 
+SHOWN = 2  # skills whose programs a solver is shown
 LOOKED_AT = 12  # starts that are drawn to see whether the goal holds by itself
 _CHEAP = ("near",)  # goals that are reached all the time: hindsight has one of them a task, not one an answer
 
 
 class Induction(ArmKind):
     name = "induction"
+    feedback = True
     asks = "given a goal, write a controller for the robot arm that reaches it."
     answer_form = "a Python program with the function execute_controller(robot, world)"
 
@@ -47,7 +54,8 @@ class Induction(ArmKind):
             base.SCENE_RULES,
             base.goal_rules(),
             "randomisation.position is how far things may start from their place, up to 0.6, which is anywhere on the"
-            " table; randomisation.yaw how far they may be turned; horizon the seconds there are.",
+            " table; randomisation.yaw how far they may be turned; randomisation.mass and randomisation.friction, up to"
+            " 1, by what share they may be heavier and rougher; horizon the seconds there are.",
             *references,
             propose_context(request),
             "Make it different from the references. Answer in this form:\n"
@@ -68,8 +76,27 @@ class Induction(ArmKind):
             f"There are {control.horizon:g} seconds. Things start in other places each time, for example:\n"
             + fence("json", json.dumps(_rounded(start or control.setting.start))),
             base.controller_rules(),
+            *self._skills_for(control),
             answer_rules(self.answer_form),
         )
+
+    def _skills_for(self, control: ArmTask) -> list[str]:
+        """What has worked before: all by name, those nearest to this goal with their programs."""
+        offered = self.skills.offered()
+        if not offered:
+            return []
+        wanted = {sort_of(predicate) for predicate in control.goal}
+        near = sorted(offered, key=lambda skill: (sort_of(skill.goal) not in wanted, _other_level(skill.goal, control)))
+        lines = [f"  {call_of(skill, skill.goal)}: {skill.goal.words()}" for skill in offered]
+        shown = [
+            paragraphs(f"Reference {number}, {skill.name}:", fence("python", self.skills.program(skill)))
+            for number, skill in enumerate(near[:SHOWN], 1)
+        ]
+        return [
+            "Controllers that have worked, to be called by name. Each thing that one names can be replaced, as in"
+            f" {PREFIX}…(robot, world, red_box='blue_cylinder'):\n" + "\n".join(lines),
+            *shown,
+        ]
 
     def brief_solve_prompt(self, task: Task) -> str:
         control = read(task.spec["task"])
@@ -80,7 +107,14 @@ class Induction(ArmKind):
         return brief.control_proposal(text)
 
     def expanded(self, text: str) -> str:
-        return brief.program_of(text)
+        return brief.program_of(text, self._called)
+
+    def _called(self, predicate: Predicate) -> str:
+        """The call of the best skill for a predicate."""
+        skill = self.skills.best(predicate)
+        if skill is None:
+            raise RefusedError("unknown", f"nothing is known that makes {predicate} true")
+        return call_of(skill, predicate)
 
     # From text to verdict
 
@@ -117,15 +151,25 @@ class Induction(ArmKind):
 
     def attempt(self, task: Task, text: str, seed: int) -> Attempt:
         control = read(task.spec["task"])
-        program = base.read_controller(read_answer(text).strip("\n"), self.config.rules)
+        program = self.skills.linked(self.read(text))
         key = content_address(control.setting.plain(), task.spec["task"]["randomisation"])
         jobs = []
         for at in range(self.config.draws or control.success.draws):
             start = base.drawn_start(control.setting, control.goal, *_spread(control), key, at, seed=seed)
             if start is None:
                 raise RefusedError("lost", "no start could be drawn")
-            jobs.append(_job(control, start, program, server=at))
+            spread = control.randomisation.mass, control.randomisation.friction
+            loads = drawn_loads(control.scene, *spread, seeds.generator(seed, "loads", key, at))
+            jobs.append(replace(_job(control, start, program), server=at, loads=tuple(sorted(loads.items()))))
         return Attempt(tuple(jobs))
+
+    def read(self, text: str) -> str:
+        """The controller in an answer."""
+        return base.read_controller(read_answer(text).strip("\n"), self.config.rules)
+
+    def remember(self, task: Task, text: str, solved: bool) -> None:
+        """Takes note of a controller that was judged, for others to call."""
+        self.skills.remember(read(task.spec["task"]).goal, self.read(text), content_address(text), solved)
 
     def succeeded(self, task: Task, ended: Ended) -> bool:
         control = read(task.spec["task"])
@@ -170,12 +214,17 @@ class Induction(ArmKind):
         return read(spec["task"]).question
 
 
-def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None, server: int = 0) -> Job:
-    return Job(control.scene, base.start_of(start), program, control.horizon, control.success.hold, server)
+def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None) -> Job:
+    return Job(control.scene, base.start_of(start), program, control.horizon, control.success.hold)
 
 
 def _spread(control: ArmTask) -> tuple[float, float]:
     return control.randomisation.position, control.randomisation.yaw
+
+
+def _other_level(predicate: Predicate, control: ArmTask) -> float:
+    """How much harder or easier it is to make a predicate true than what is wanted."""
+    return abs(SORTS[predicate.name].level - control.features()["level"])
 
 
 def _rounded(start: Mapping[str, Placement]) -> dict[str, list[float]]:

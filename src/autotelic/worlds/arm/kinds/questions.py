@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotelic.physics.arm.scenes import Placement
 from autotelic.worlds.arm import brief
-from autotelic.worlds.arm.episodes import Job
+from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind
 from autotelic.worlds.arm.tasks import Setting
 from autotelic.worlds.base import Request
-from autotelic.worlds.code.kinds.base import fence, paragraphs
+from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
 
 HORIZON = 15.0  # seconds that a controller has
 
@@ -26,8 +26,24 @@ class Question(ArmKind):
         return brief.question_proposal(calls, brief.read_scene(scene))
 
 
-def job(setting: Setting, start: Mapping[str, Placement], program: str) -> Job:
-    return Job(setting.scene, base.start_of(start), program, HORIZON)
+def job(setting: Setting, start: Mapping[str, Placement], program: str, server: int = 0) -> Job:
+    return Job(setting.scene, base.start_of(start), program, HORIZON, server=server)
+
+
+def checks(setting: Setting, program: str, others: int) -> tuple[Job, ...]:
+    """What shows whether a question is one: its controller once more, where sets and dicts have another order, and at
+    some other starts."""
+    again = job(setting, setting.start, program, server=1)
+    return again, *(job(setting, start, program) for start in base.other_starts(setting, others))
+
+
+def checked(ended: Sequence[Ended]) -> list[Ended]:
+    """The question's own episode and those of other starts; RefusedError if its controller does not do the same twice.
+    Where nothing was to be checked, the first alone."""
+    own, *rest = ended
+    if rest and rest[0].digest != own.digest:
+        raise RefusedError("nondeterministic", "the controller does not do the same each time")
+    return [own, *rest[1:]]
 
 
 def words_of(spec: Mapping[str, Any]) -> str:
