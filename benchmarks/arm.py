@@ -1,0 +1,212 @@
+"""The arm world: is it fair, does self-play learn in it, how fast is it, and does it judge the same twice?
+
+    python benchmarks/arm.py fair                                   hand-written and random controllers, on the suite
+    python benchmarks/arm.py learn [--minutes 15] [--seeds 0 1 2] [--arms …] [--key …]
+    python benchmarks/arm.py speed [--episodes 60] [--repeats 3]    episodes a second, and what they take their time for
+    python benchmarks/arm.py replay [--verdicts 1000]               archived attempts judged again
+    python benchmarks/arm.py table
+
+`learn` plays `autotelic play world=arm`, as a user gets it, beside its controls: `learning off` keeps the weights as
+they are, `random proposer` learns to solve tasks that the grammar proposes. A run that is in results/arm.jsonl is not
+repeated; one that was stopped goes on from its checkpoint under --root. `speed` runs the same scripted episodes in one
+process with a clock around all that the simulation does, then in as many processes as there are cores. Prints JSON
+lines and appends them to the results; `table` prints what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import autotelic
+from autotelic.physics.arm.control import Arm
+from autotelic.play.evaluation import evaluate
+from autotelic.runs import machine
+from autotelic.worlds.arm.controllers import Host
+from autotelic.worlds.arm.episodes import Job
+from autotelic.worlds.arm.kinds.base import Attempt
+from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+
+RESULTS = Path(__file__).parent / "results" / "arm.jsonl"
+ARMS: dict[str, tuple[str, ...]] = {
+    "self-play": ("player=tiny",),
+    "learning off": ("player=tiny", "player.learner.enabled=false"),
+    "random proposer": ("proposer=grammar", "solver=tiny"),
+}
+EVERY = 10  # steps between checkpoints
+
+
+def write(line: dict[str, Any]) -> None:
+    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
+    print(json.dumps(line), flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+
+
+def command(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "autotelic.cli", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"autotelic {arguments[0]}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
+    return done.stdout
+
+
+def fair() -> None:
+    for player in ("scripted", "grammar"):
+        with autotelic.new_loop("world=arm", f"player={player}", "evaluate=false") as loop:
+            found = evaluate(loop.world, loop.solver, loop.world.suite, 0)
+        write({"what": "fair", "player": player, "heldout": {row: each["accuracy"] for row, each in found.items()}})
+
+
+def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
+    known = {(row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in rows() if row["what"] == "learn"}
+    for seed in seeds:
+        for arm in arms:
+            if (arm, seed, minutes, *keys) in known:
+                continue
+            name = "-".join([arm.replace(" ", "-"), f"{minutes:g}", str(seed), *keys]).replace("=", "-")
+            if (root / name).exists():
+                command("resume", str(root / name))
+            else:
+                overrides = [*ARMS[arm], *keys, f"minutes={minutes:g}", f"seed={seed}", f"root={root}", f"run={name}"]
+                command("play", "world=arm", *overrides, f"checkpoint.every={EVERY}")
+            result = json.loads((root / name / "result.json").read_text())
+            line = {"what": "learn", "arm": arm, "seed": seed, "minutes": minutes, "keys": keys}
+            write(line | {name: result[name] for name in ("steps", "heldout", "archive", "cheating")})
+
+
+def jobs_of(world: ArmWorld, episodes: int) -> list[Job]:
+    """The first start of held-out control tasks of all families, with the controllers that are known to solve them."""
+    kind, library, found = world.kinds["induction"], world.library, []
+    assert library is not None
+    tasks = [task for task in world.suite if task.kind == "induction"]
+    for task in tasks[:: max(1, len(tasks) // episodes)]:
+        attempt = kind.attempt(task, library.answer(task, True, 0), 0)
+        assert isinstance(attempt, Attempt)
+        found.append(attempt.jobs[0])
+    return found[:episodes]
+
+
+class Clock:
+    """Adds up what is spent in functions that are given to it; one within another is counted once."""
+
+    def __init__(self) -> None:
+        self.spent, self._depth = 0.0, 0
+
+    def around(self, owner: type, name: str) -> Callable[[], None]:
+        """Puts the clock around a method; returns what takes it away again."""
+        inner = getattr(owner, name)
+
+        def timed(*args: Any, **keywords: Any) -> Any:
+            began, self._depth = time.perf_counter(), self._depth + 1
+            try:
+                return inner(*args, **keywords)
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self.spent += time.perf_counter() - began
+
+        setattr(owner, name, timed)
+        return lambda: setattr(owner, name, inner)
+
+
+def speed(episodes: int, repeats: int) -> None:
+    with ArmWorld(ArmWorldConfig(workers=1)) as alone, ArmWorld(ArmWorldConfig()) as both:
+        jobs = jobs_of(both, episodes)
+        for world in (alone, both):
+            world.run(jobs)  # simulations are compiled, sandboxes started
+        for repeat in range(repeats):
+            clock = Clock()
+            undo = [clock.around(Host, "answer"), clock.around(Arm, "reset"), clock.around(Arm, "apply")]
+            began = time.perf_counter()
+            ended = alone.run(jobs)
+            one = time.perf_counter() - began
+            for each in undo:
+                each()
+            began = time.perf_counter()
+            both.run(jobs)
+            two = time.perf_counter() - began
+            write(
+                {
+                    "what": "speed",
+                    "repeat": repeat,
+                    "episodes": len(jobs),
+                    "per_second_one_process": round(len(jobs) / one, 2),
+                    "per_second": round(len(jobs) / two, 2),
+                    "simulated_seconds": round(sum(each.metrics["time"] for each in ended) / len(jobs), 2),
+                    "physics_share": round(clock.spent / one, 3),
+                }
+            )
+
+
+def replay(verdicts: int, root: Path) -> None:
+    """Plays until there is enough, with random answers too, so that all ways to fail are among them; then verifies."""
+    run = root / "replay"
+    if not run.exists():
+        steps = max(1, verdicts // (3 * 16 * 4))
+        overrides = ["proposer=scripted", "solver=grammar", "loop.batch=16", "loop.attempts=4", f"steps={steps}"]
+        command("play", "world=arm", *overrides, "evaluate=false", f"root={root}", "run=replay")
+    done = subprocess.run(
+        [sys.executable, "-m", "autotelic.cli", "verify", str(run), "--json"], capture_output=True, text=True
+    )
+    found = json.loads(done.stdout)
+    write({"what": "replay", "verdicts": found["verdicts"], "different": found["different"]})
+
+
+def table() -> None:
+    for row in rows():
+        if row["what"] == "fair":
+            shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
+            print(f"{row['player']}: {shares}")
+    found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows():
+        if row["what"] == "learn":
+            found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
+    for (arm, minutes), lines in sorted(found.items()):
+        print(f"\n{arm}, {minutes:g} minutes, seeds {', '.join(str(line['seed']) for line in lines)}")
+        print("| family | before | after | each seed |\n| --- | --- | --- | --- |")
+        for name in lines[0]["heldout"]:
+            before, after = ([line["heldout"][name][when] for line in lines] for when in ("before", "after"))
+            each = ", ".join(f"{100 * share:.0f}" for share in after)
+            print(f"| {name} | {100 * statistics.mean(before):.1f} % | {100 * statistics.mean(after):.1f} % | {each} |")
+    for row in rows():
+        if row["what"] in ("speed", "replay"):
+            print(json.dumps(row))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["fair", "learn", "speed", "replay", "table"])
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--key", nargs="+", default=[])
+    parser.add_argument("--episodes", type=int, default=60)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--verdicts", type=int, default=1000)
+    parser.add_argument("--root", type=Path, default=Path("runs/arm"))
+    arguments = parser.parse_args()
+    if arguments.what == "learn":
+        learn(arguments.arms, arguments.seeds, arguments.minutes, arguments.key, arguments.root)
+    elif arguments.what == "speed":
+        speed(arguments.episodes, arguments.repeats)
+    elif arguments.what == "replay":
+        replay(arguments.verdicts, arguments.root)
+    else:
+        {"fair": fair, "table": table}[arguments.what]()
+
+
+if __name__ == "__main__":
+    main()
