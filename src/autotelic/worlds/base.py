@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,6 +112,14 @@ class Kind(ABC):
     def solve_prompt(self, task: Task) -> str:
         """The text a solver sees. Never holds the answer."""
 
+    def withheld(self, spec: Mapping[str, Plain]) -> list[str]:
+        """What no proposal may ask about if this task is held out. None here: only the very same task is refused."""
+        return []
+
+    def asks_about(self, spec: Mapping[str, Plain]) -> list[str]:
+        """What a task would teach the answers to, itself or asked in another kind: none of it may be withheld."""
+        return self.withheld(spec)
+
     # Questions with good replies, for minds that have to see one before they keep to a form. No task of the world's own
     # suite is among them.
 
@@ -210,9 +219,31 @@ class World(ABC):
         """A user's own tasks to measure with."""
         raise UserError(f"suite={path}: the world {self.name} reads no suites")
 
-    def withhold(self, tasks: Sequence[Task]) -> None:  # noqa: B027 - a world need not know more than equality
-        """A run is to be measured with these. The loop refuses proposals of the very same tasks; a world that can tell
-        that another asks the same refuses it from now on."""
+    # What is held out, no proposal may ask
+
+    withholds: bool = True  # whether proposals that ask what is held out are refused
+
+    @cached_property
+    def heldout(self) -> dict[str, str]:
+        """What no proposal may share with a held-out task (see Kind.withheld), and that task's id."""
+        return self._withheld(self.suite)
+
+    def withhold(self, tasks: Sequence[Task]) -> None:
+        """A run is to be measured with these: what they ask is refused from now on. Those of kinds that are not played
+        nobody can propose."""
+        if self.withholds:
+            self.heldout.update(self._withheld([task for task in tasks if task.kind in self.kinds]))
+
+    def unless_heldout(self, task: Task) -> Task | Rejection:
+        """The task, or its rejection where it asks what is held out."""
+        if self.withholds:
+            for key in self.kinds[task.kind].asks_about(task.spec):
+                if key in self.heldout:
+                    return Rejection(task.kind, "heldout", f"equal to held-out task {self.heldout[key]}")
+        return task
+
+    def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
+        return {key: task.id for task in tasks for key in self.kinds[task.kind].withheld(task.spec)}
 
     # What has worked: a world may let answers build on earlier ones
 

@@ -93,7 +93,7 @@ def _controls(world: ArmWorld) -> list[Task]:
             texts = [_control(family, rng) for _ in range(_BATCH)]
             for result in world.admit_freely([Proposal("induction", text) for text in texts]):
                 if isinstance(result, Task) and len(kept) < CONTROL:
-                    kept.setdefault(world.kinds["induction"].key(result.spec), result)
+                    kept.setdefault(world.kinds["induction"].withheld(result.spec)[0], result)
             if len(kept) == CONTROL:
                 break
         else:
@@ -137,9 +137,9 @@ def find_questions(world: ArmWorld, name: str) -> list[str]:
             if isinstance(result, Task):
                 spec = result.spec
                 sort = json.dumps([spec["held"], spec["region"]]) if name == "deduction" else spec["goal"][0][0]
-                if counts[sort] < limit and kind.key(spec) not in kept:
+                if counts[sort] < limit and kind.withheld(spec)[0] not in kept:
                     counts[sort] += 1
-                    kept[kind.key(spec)] = _stored(name, spec)
+                    kept[kind.withheld(spec)[0]] = _stored(name, spec)
     return list(kept.values())[: QUESTIONS + SPARE]
 
 

@@ -93,6 +93,7 @@ class ArmWorld(World):
 
     def __init__(self, config: ArmWorldConfig | None = None) -> None:
         self.config = config or ArmWorldConfig()
+        self.withholds = self.config.heldout
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
@@ -118,9 +119,7 @@ class ArmWorld(World):
     def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
         """Tasks for what holds up. What is drawn here is drawn from the proposal itself: the seed changes nothing."""
         results = self.admit_freely(proposals)
-        if not self.config.heldout:
-            return results
-        return [self._unless_heldout(result) if isinstance(result, Task) else result for result in results]
+        return [self.unless_heldout(result) if isinstance(result, Task) else result for result in results]
 
     def admit_freely(self, proposals: Sequence[Proposal], thorough: bool = True) -> list[Task | Rejection]:
         """Without a look at the held-out suite, which is itself made with it. What is known not to be trivial need not
@@ -161,10 +160,6 @@ class ArmWorld(World):
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)
         return Task(content_address(self.name, kind, spec), self.name, kind, dict(spec), features)
-
-    def _unless_heldout(self, task: Task) -> Task | Rejection:
-        twin = self.heldout.get(self.kinds[task.kind].key(task.spec))
-        return Rejection(task.kind, "heldout", f"equal to held-out task {twin}") if twin else task
 
     def seeds(self) -> list[Task]:
         """Reach for a box, in every kind that is played."""
@@ -247,13 +242,16 @@ class ArmWorld(World):
                 continue
             kind = self.kinds[task.kind]
             spec = kind.hindsight(task, attempt, ended[key][0])
-            if spec is None or (self.config.heldout and kind.key(spec) in self.heldout):
+            if spec is None:
+                continue
+            other = self.make_task(task.kind, spec)
+            if isinstance(self.unless_heldout(other), Rejection):
                 continue
             if isinstance(kind, Induction) and kind.cheap(spec):
                 if task.id in cheap:
                     continue
                 cheap.add(task.id)
-            found[key] = self.make_task(task.kind, spec)
+            found[key] = other
         more = {key: attempt for key in found if isinstance(attempt := attempts[key], Attempt)}
         jobs = {key: attempt.jobs[1:] for key, attempt in more.items()}
         results = iter(self.run([job for rest in jobs.values() for job in rest]))
@@ -309,18 +307,6 @@ class ArmWorld(World):
     def suite(self) -> list[Task]:
         """The fixed held-out tasks; made at first use and kept in the user's cache."""
         return suite.standard_suite(self)
-
-    @cached_property
-    def heldout(self) -> dict[str, str]:
-        """What no proposal may ask, and the held-out task that asks it."""
-        return self._withheld(self.suite)
-
-    def withhold(self, tasks: Sequence[Task]) -> None:
-        if self.config.heldout:
-            self.heldout.update(self._withheld(tasks))
-
-    def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
-        return {self.kinds[task.kind].key(task.spec): task.id for task in tasks if task.kind in self.kinds}
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A user's own tasks, from JSON lines."""

@@ -73,6 +73,7 @@ class CodeWorld(World):
 
     def __init__(self, config: CodeWorldConfig | None = None) -> None:
         self.config = config or CodeWorldConfig()
+        self.withholds = self.config.heldout
         if self.config.kind.inputs < 2:
             raise UserError(f"world.kind.inputs is {self.config.kind.inputs}; induction needs at least 2")
         self.kinds = load_kinds(self.config.kinds, self.config.kind)
@@ -110,13 +111,7 @@ class CodeWorld(World):
     def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
         """Tasks for what holds up. Nothing here is left to chance, so the seed changes nothing."""
         results = self._admit(proposals)
-        if not self.config.heldout:
-            return results
-        return [self._unless_heldout(result) if isinstance(result, Task) else result for result in results]
-
-    def _unless_heldout(self, task: Task) -> Task | Rejection:
-        twins = [self.heldout[key] for key in self.kinds[task.kind].asks_about(task.spec) if key in self.heldout]
-        return Rejection(task.kind, "heldout", f"equal to held-out task {twins[0]}") if twins else task
+        return [self.unless_heldout(result) if isinstance(result, Task) else result for result in results]
 
     def _admit(self, proposals: Sequence[Proposal]) -> list[Task | Rejection]:
         drafts: list[tuple[str, Draft | RefusedError]] = []
@@ -259,7 +254,7 @@ class CodeWorld(World):
                 other = self.make_task(task.kind, kind.spec(draft, outputs), _draft_key(draft), {})
             except RefusedError:
                 continue
-            if not self.config.heldout or isinstance(self._unless_heldout(other), Task):
+            if isinstance(self.unless_heldout(other), Task):
                 found[task.id] = key, other
         return dict(found.values())
 
@@ -379,19 +374,6 @@ class CodeWorld(World):
     def suite(self) -> list[Task]:
         """The fixed held-out tasks of the small language; made at first use and kept in the user's cache."""
         return suite.standard_suite(self)
-
-    @cached_property
-    def heldout(self) -> dict[str, str]:
-        """What no proposal may share with a held-out task (see CodeKind.withheld), and that task's id."""
-        return self._withheld(self.suite)
-
-    def withhold(self, tasks: Sequence[Task]) -> None:
-        """Those of kinds that are played; what is only measured with, nobody can propose."""
-        if self.config.heldout:
-            self.heldout.update(self._withheld([task for task in tasks if task.kind in self.kinds]))
-
-    def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
-        return {key: task.id for task in tasks for key in self.kinds[task.kind].withheld(task.spec)}
 
     def load_suite(self, path: str | Path) -> list[Task]:
         """A suite by its name, or a user's own tasks from JSON lines."""

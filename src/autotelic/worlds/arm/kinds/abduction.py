@@ -179,10 +179,10 @@ class Abduction(Question):
         extra = {**read_setting(spec["setting"]).plain(), "goal": spec["goal"]}
         return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
 
-    def key(self, spec: Mapping[str, Any]) -> str:
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         """Without the start, which is the answer."""
         scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
-        return content_address("arm-abduction", scene, spec["controller"], spec["goal"])
+        return [content_address("arm-abduction", scene, spec["controller"], spec["goal"])]
 
 
 def _goal(spec: Mapping[str, Any]) -> list[Predicate]:

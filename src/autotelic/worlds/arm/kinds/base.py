@@ -109,10 +109,6 @@ class ArmKind(Kind):
     def restate(self, spec: Mapping[str, Any]) -> str:
         """The proposal that makes this task again."""
 
-    @abstractmethod
-    def key(self, spec: Mapping[str, Any]) -> str:
-        """What a task asks: no proposal may ask the same as a held-out task."""
-
     # Texts
 
     def expand_answer(self, text: str) -> str:

@@ -168,8 +168,8 @@ class Deduction(Question):
         extra = {**setting, "ask": spec["ask"], "object": spec["object"]}
         return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
 
-    def key(self, spec: Mapping[str, Any]) -> str:
-        return content_address("arm-deduction", spec["setting"], spec["controller"], spec["ask"], spec["object"])
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
+        return [content_address("arm-deduction", spec["setting"], spec["controller"], spec["ask"], spec["object"])]
 
 
 def _asked(spec: Mapping[str, Any]) -> list[Predicate]:

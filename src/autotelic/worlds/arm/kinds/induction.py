@@ -210,8 +210,8 @@ class Induction(ArmKind):
     def restate(self, spec: Mapping[str, Any]) -> str:
         return json.dumps(spec["task"])
 
-    def key(self, spec: Mapping[str, Any]) -> str:
-        return read(spec["task"]).question
+    def withheld(self, spec: Mapping[str, Any]) -> list[str]:
+        return [read(spec["task"]).question]
 
 
 def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None) -> Job:

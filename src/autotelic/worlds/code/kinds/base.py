@@ -177,10 +177,6 @@ class CodeKind(Kind):
         """What no proposal may ask about if this task is held out: here the program together with its inputs."""
         return [spec["key"]]
 
-    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
-        """What a task would teach the answers to, itself or asked in another kind: none of it may be withheld."""
-        return self.withheld(spec)
-
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
