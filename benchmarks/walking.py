@@ -3,7 +3,6 @@
     python benchmarks/walking.py learn    [--seeds 0 1 2] [--steps 6000000]
     python benchmarks/walking.py variants [--only NAME …] [--minutes 30]
     python benchmarks/walking.py probe
-    python benchmarks/walking.py memory   [--minutes 60]
     python benchmarks/walking.py steps    [--seconds 4]
     python benchmarks/walking.py table
 
@@ -11,8 +10,8 @@
 three measurements in a row in which at least 95 of 100 episodes under mild randomisation last 20 s and come within
 0.2 m/s of the 1.0 m/s that are wanted, with at most 4 steps a second, less than 5 % flight, and double support.
 `variants` trains with other settings. `probe` measures what is there at other speeds, in turns and under pushes.
-`memory` trains and looks every minute at how much memory that takes. `steps` prints when each foot was on the ground, a
-character every 1/30 s.
+`steps` prints when each foot was on the ground, a character every 1/30 s. While a run trains, its memory is looked at
+every minute.
 Runs are kept under --root (default runs/walking), and go on where they were stopped; what is in results/walking.jsonl
 is not measured again. `table` prints it. Nothing else should run beside it.
 """
@@ -48,12 +47,11 @@ PUSHES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 FIGURES = ("success_rate", "survived", "speed", "speed_error", "steps_per_second", "flight", "double_support")
 
 
-def autotelic(*arguments: str, quiet: bool = True) -> str:
-    stderr = subprocess.PIPE if quiet else None
+def autotelic(*arguments: str) -> str:
     command = [sys.executable, "-m", "autotelic.cli", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)}: {(done.stderr or '').strip() or done.returncode}")
+        raise SystemExit(f"{' '.join(arguments)}: {done.stderr.strip() or done.returncode}")
     return done.stdout
 
 
@@ -61,10 +59,26 @@ def train(root: Path, name: str, *keys: str) -> Path:
     """A run to its end: made, or gone on with, or there already."""
     run = root / name
     if not run.exists():
-        autotelic("train", "env=humanoid-walk", f"root={root}", f"run={name}", *keys, quiet=False)
+        watched(run, "train", "env=humanoid-walk", f"root={root}", f"run={name}", *keys)
     elif not json.loads((run / "result.json").read_text() if (run / "result.json").exists() else "{}").get("finished"):
-        autotelic("resume", str(run), quiet=False)
+        watched(run, "resume", str(run))
     return run
+
+
+def watched(run: Path, *arguments: str) -> None:
+    """Runs a command, and keeps in the run how many MB its process takes, a figure a minute."""
+    process = subprocess.Popen([sys.executable, "-m", "autotelic.cli", *arguments], stdout=subprocess.DEVNULL)
+    minute = time.monotonic() + 60
+    while process.poll() is None:
+        time.sleep(0.5)
+        if time.monotonic() > minute:
+            minute += 60
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            found = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")]
+            with (run / "memory.txt").open("a") as file:
+                file.writelines(f"{each}\n" for each in found)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(arguments)}: {process.returncode}")
 
 
 def measurements(run: Path) -> list[dict[str, float]]:
@@ -124,6 +138,7 @@ def record(run: Path) -> None:
             "steps": result["steps"],
             "steps_per_second": result["steps_per_second"],
             "end": {name: round(rows[-1][name], 3) for name in FIGURES},
+            "MB": [int(line) for line in kept.read_text().split()] if (kept := run / "memory.txt").exists() else [],
             "timeline": timeline,  # minutes, steps, success, speed, steps a second, flight, double support
         }
     )
@@ -167,20 +182,6 @@ def steps(root: Path, seconds: float) -> None:
                 print(f"    {name} {''.join('#' if touches else '.' for touches in foot)}")
 
 
-def memory(root: Path, minutes: float) -> None:
-    """Resident memory of a run, in MB, a figure a minute: the processes it starts are none of it."""
-    keys = ("env=humanoid-walk", f"root={root}", "run=memory", f"minutes={minutes}", "evaluate_every=20")
-    process = subprocess.Popen([sys.executable, "-m", "autotelic.cli", "train", *keys], stdout=subprocess.DEVNULL)
-    found = []
-    while process.poll() is None:
-        time.sleep(60)
-        status = Path(f"/proc/{process.pid}/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        found += [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")]
-    result = json.loads((root / "memory" / "result.json").read_text())
-    append({"what": "memory", "run": "memory", "minutes": result["minutes"], "steps": result["steps"], "MB": found})
-
-
 def table() -> None:
     print("| run | walks after | steps | at the end: success | speed | steps a second | flight | double support |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -193,20 +194,20 @@ def table() -> None:
                 f"| {end['flight']:.0%} | {end['double_support']:.0%} |"
             )
     for line in known():
-        if line["what"] == "memory":
-            print("memory, MB:", *line["MB"])
+        if line["what"] == "learn" and line.get("MB"):
+            print(f"{line['run']}, MB a minute:", *line["MB"])
         elif line["what"] != "learn":
             print(line["what"], line["run"], line["asked"], *(f"{name} {line[name]}" for name in FIGURES))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["learn", "variants", "probe", "memory", "steps", "table"])
+    parser.add_argument("what", choices=["learn", "variants", "probe", "steps", "table"])
     parser.add_argument("--root", type=Path, default=Path("runs/walking"))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=6_000_000)
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--minutes", type=float, help="30 of a variant, 60 of memory, unless given")
+    parser.add_argument("--minutes", type=float, default=30, help="of learning, of a variant")
     parser.add_argument("--seconds", type=float, default=4.0)
     arguments = parser.parse_args()
     if arguments.what == "learn":
@@ -214,9 +215,7 @@ def main() -> None:
             record(train(arguments.root, f"default-{seed}", f"seed={seed}", f"steps={arguments.steps}"))
     elif arguments.what == "variants":
         for name in arguments.only:
-            record(train(arguments.root, name, f"minutes={arguments.minutes or 30}", *VARIANTS[name]))
-    elif arguments.what == "memory":
-        memory(arguments.root, arguments.minutes or 60)
+            record(train(arguments.root, name, f"minutes={arguments.minutes}", *VARIANTS[name]))
     elif arguments.what == "probe":
         probe(arguments.root)
     elif arguments.what == "steps":
