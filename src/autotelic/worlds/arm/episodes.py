@@ -47,6 +47,7 @@ class Job:
     horizon: float = 15.0
     hold: float = 0.3
     server: int = 0  # of the sandbox: each has a hash seed of its own
+    joints: tuple[float, ...] | None = None  # at the start; None: at home
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
             return Ended("uncompiled", detail=str(error))
     start = dict(job.start)
     try:
-        arm.reset(start, horizon=job.horizon + job.hold + 0.1)
+        arm.reset(start, job.joints, horizon=job.horizon + job.hold + 0.1)
         before = state_of(arm)
         unsettled = _unsettled(before, start)
         how, detail, claim, calls = _drive(arm, job, sandbox)

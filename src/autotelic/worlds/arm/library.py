@@ -150,6 +150,9 @@ def _inside(name: str, container: str) -> list[str]:
 
 
 def _beside(relation: str, name: str, other: str) -> list[str]:
+    if relation == "at" and other not in _FITS:
+        there = f"x, y, z = world.position('{other}')"
+        return [f"pick(robot, world, '{name}')", there, f"place(robot, world, x, y, world.size('{name}')[-1] + 0.003)"]
     fits = _FITS[other] if relation == "at" else _FITS[relation].format(x="px", y="py")
     there = [] if relation == "at" else [f"px, py, pz = world.position('{other}')"]
     return [
