@@ -80,6 +80,7 @@ class ArmTask(SimulatedEnvironment):
     Config: ClassVar[type[ArmConfig]] = ArmConfig
     config: ArmConfig
     camera = cell.CAMERA
+    instruction: ClassVar[str]  # the task, as one would say it to the robot
     scene: ClassVar[Scene] = Scene()
     scales: ClassVar[Mapping[str, float]]  # of the terms of the shaped reward, a second
     has_goal: ClassVar[bool] = False  # whether there is a place to reach or to bring something to

@@ -12,16 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from autotelic.data.demonstrations import Found, record
 from autotelic.physics.arm import control
 from autotelic.physics.arm.control import Arm
 from autotelic.physics.arm.environment import SUBSTEPS, ArmTask
 from autotelic.physics.arm.scenes import compiled
+from autotelic.physics.base import Observation
 from autotelic.worlds.arm import episodes
 from autotelic.worlds.arm.kinds import ArmKind
 from autotelic.worlds.arm.tasks import HORIZON, Setting, read
 from autotelic.worlds.arm.world import ArmWorld
 from autotelic.worlds.base import Task
-from autotelic.worlds.code.kinds.base import RefusedError
+from autotelic.worlds.code.kinds.base import RefusedError, read_answer
 from autotelic.worlds.code.sandbox import Sandbox
 
 TICKS = SUBSTEPS // control.SUBSTEPS  # of an `Arm` in one step of an environment
@@ -74,6 +76,17 @@ def way_of(answer: str, task: Task, kind: ArmKind, environment: ArmTask, sandbox
     return np.array([*asked[TICKS - 1 :: TICKS], asked[-1]])
 
 
-def described(task: Task) -> str:
-    """A task in words."""
-    return read(task.spec["task"]).described()
+def shown(answer: str, task: Task, kind: ArmKind, environment: ArmTask, seed: int, sandbox: Sandbox) -> Found:
+    """What an answer comes to in the episode with this seed."""
+    environment.reset(seed)
+    try:
+        way = iter(way_of(answer, task, kind, environment, sandbox))
+    except FailedError as failed:
+        return str(failed)
+
+    def follow(_: Observation) -> np.ndarray | None:
+        pose = next(way, None)
+        return None if pose is None else environment.towards(pose[None])
+
+    told = {"task": read(task.spec["task"]).described(), "controller": read_answer(answer).strip("\n")}
+    return record(environment, seed, follow, told) or "nothing done"

@@ -172,7 +172,9 @@ def parse(text: str) -> dict[str, Any]:
 
 def read(data: Mapping[str, Any]) -> ArmTask:
     """A task from the content of its JSON object; RefusedError says what is wrong with it."""
-    require_keys(data, ("objects", "fixtures", "marks", "robot", "goal", "randomisation", "horizon", "success"), "a task")
+    require_keys(
+        data, ("objects", "fixtures", "marks", "robot", "goal", "randomisation", "horizon", "success"), "a task"
+    )
     randomisation = _randomisation(data.get("randomisation", {}))
     setting = read_setting(data, anywhere=randomisation.position >= ANYWHERE)
     goal = read_goal(data.get("goal"), setting.scene)
