@@ -66,24 +66,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _collect(arguments: argparse.Namespace) -> int:
     asked = _read(arguments.overrides)
-    from autotelic.data.demonstrations import collect
+    from autotelic.data.demonstrations import Demonstration, collect
     from autotelic.data.robomimic import writing
 
     with (
         (_by_policy if asked.policy is not None else _by_player)(asked) as (environment, source, about),
         Display("collect", asked.episodes, unit="episodes", results=str(asked.out)) as display,
+        writing(asked.out, environment, {"seed": asked.seed, **about}) as writer,
     ):
-        with writing(asked.out, environment, {"seed": asked.seed, **about}) as writer:
 
-            def keep(shown: Any) -> None:
-                writer.add(shown)
-                display.update(writer.episodes)
+        def keep(shown: Demonstration) -> None:
+            writer.add(shown)
+            display.update(writer.episodes)
 
-            failed = collect(environment, source, asked.episodes, asked.tries, asked.seed, keep)
-            if not writer.episodes:
-                raise UserError(
-                    f"none of {asked.tries} tries was a success ({_classes(failed)}); nothing was written to {asked.out}"
-                )
+        failed = collect(environment, source, asked.episodes, asked.tries, asked.seed, keep)
+        if not writer.episodes:
+            why = _classes(failed)
+            raise UserError(f"none of {asked.tries} tries was a success ({why}); nothing was written to {asked.out}")
     found = {
         "out": str(asked.out),
         "episodes": writer.episodes,

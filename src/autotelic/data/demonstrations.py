@@ -1,8 +1,8 @@
 """Demonstrations: episodes of an environment that succeed, and that anybody can repeat.
 
 An episode begins as an environment of one does that is reset with its seed. What is kept is what the environment gave
-and was given, step by step. Nobody's word is taken for its success: before it is kept, its actions are played again from
-the same start, and must lead to the same observations, the same rewards and success.
+and was given, step by step. Nobody's word is taken for its success: before it is kept, its actions are played again
+from the same start, and must lead to the same observations, the same rewards and success.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Demonstrations as an HDF5 file in robomimic's layout.
 
-    data                      attrs: total, env_args (JSON: env_name, env_version, type, env_kwargs), and where it is from
+    data                      attrs: total, env_args (JSON: env_name, env_version, type, env_kwargs), its source
       demo_0 …                attrs: num_samples, seed, instruction, model_file
         obs/NAME, next_obs/NAME, actions, rewards, dones, states
 
@@ -73,9 +73,8 @@ class Writer:
 def writing(path: Path, environment: ArmTask, about: Mapping[str, Any]) -> Iterator[Writer]:
     """The file takes its place when all is written."""
     h5py = registry.optional("h5py", "writing demonstrations")
-    with written_aside(path) as aside:
-        with h5py.File(aside, "w") as file:
-            yield Writer(file, environment, about)
+    with written_aside(path) as aside, h5py.File(aside, "w") as file:
+        yield Writer(file, environment, about)
 
 
 def env_args(environment: ArmTask) -> dict[str, Any]:

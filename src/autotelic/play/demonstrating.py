@@ -1,4 +1,4 @@
-"""Demonstrations by a player: it answers the tasks of an environment's episodes, and its controllers are shown there."""
+"""Demonstrations by a player: it answers the tasks of episodes, and its controllers are shown in them."""
 
 from __future__ import annotations
 

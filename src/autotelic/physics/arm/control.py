@@ -152,7 +152,8 @@ class Arm:
     @property
     def asked(self) -> Action:
         """What the last command asks of the tool by now: x, y, z, yaw, and metres that the gripper shall be open."""
-        return (*self._target.tolist(), self._yaw, self._grip)
+        x, y, z = self._target.tolist()
+        return x, y, z, self._yaw, self._grip
 
     def fingers(self) -> float:
         """Metres between them."""

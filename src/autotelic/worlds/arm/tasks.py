@@ -11,7 +11,7 @@
 
 Only `objects` or `fixtures`, and `goal`, must be there. A thing without `at` stands at a spot of its own; what is drawn
 anywhere on the table has no place of its own at all. Equal tasks have one canonical form and so one content address,
-however they are written. Tasks that come from an environment also have `marks`, places with a name: {"goal": [x, y, z]}.
+however they are written. Tasks of an environment also have `marks`, places with a name: {"goal": [x, y, z]}.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ MAX_FIXTURES = 3
 MAX_GOAL = 4
 ROBOTS = ("arm7", "ur5e")
 FIXTURES = ("bin", "drawer", "button")
+SETTING = ("objects", "fixtures", "marks", "robot")  # keys
 ANYWHERE = 0.6  # metres of randomisation that reach from any place on the table to every other
 APART = 0.1  # metres between a thing with a place of its own and one that is given a spot
 GRASP = 0.036  # half width of the widest thing that fits between the fingers
@@ -80,6 +81,7 @@ class Setting:
     start: Mapping[str, Placement]
 
     def plain(self) -> dict[str, Any]:
+        marks = {mark.name: [mark.x, mark.y, mark.z] for mark in self.scene.marks}
         return {
             "objects": [_plain_thing(thing, self.start[thing.name]) for thing in self.scene.things],
             "fixtures": [
@@ -87,7 +89,7 @@ class Setting:
                 for each in self.scene.fixtures
             ],
             "robot": self.scene.robot,
-            **({"marks": {mark.name: [mark.x, mark.y, mark.z] for mark in self.scene.marks}} if self.scene.marks else {}),
+            **({"marks": marks} if marks else {}),
         }  # fmt: skip
 
     def described(self) -> str:
