@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "new_loop", "open_loop"]
+__all__ = ["__version__", "new_episodes", "new_loop", "open_loop"]
 
 
 def _avoid_broken_amx() -> None:

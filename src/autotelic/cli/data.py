@@ -162,12 +162,9 @@ def _out(text: str | None, overwrite: bool) -> Path:
 
 
 def _families() -> list[str]:
-    return [name for name in registry.names("environments") if name.startswith("arm-")]
+    from autotelic.worlds.arm.demonstrations import GOALS
 
-
-def _require_family(name: str) -> None:
-    if name not in _families():
-        raise UserError(f"env={name}: no family of the arm's; {registry.nearest(name, _families())}")
+    return list(GOALS)
 
 
 # Who shows
@@ -176,6 +173,7 @@ def _require_family(name: str) -> None:
 @contextlib.contextmanager
 def _by_policy(asked: Asked) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     from autotelic.cli import train, train_session
+    from autotelic.physics.arm.environment import ArmTask
     from autotelic.training.demonstrating import by_policy
 
     assert asked.policy is not None
@@ -185,8 +183,10 @@ def _by_policy(asked: Asked) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         config = train.restore(directory, asked.environment)
         if asked.env is not None and asked.env != config.env.name:
             raise UserError(f"policy={asked.policy}: was trained in {config.env.name}, not in {asked.env}")
-        _require_family(config.env.name)
+        if not issubclass(registry.get("environments", config.env.name), ArmTask):
+            raise UserError(f"policy={asked.policy}: was trained in {config.env.name}, which is no task of the arm's")
         with train_session.open_to_look(directory, config, count=1, threads=1) as (step, environment, policy):
+            assert isinstance(environment, ArmTask)
             about = {"policy": directory.path.name, "step": step}
             yield environment, by_policy(policy, environment, asked.seed, asked.sample), about
 
@@ -194,11 +194,13 @@ def _by_policy(asked: Asked) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
 @contextlib.contextmanager
 def _by_player(asked: Asked) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     from autotelic.cli import train, train_session
+    from autotelic.physics.arm.environment import ArmTask
     from autotelic.play.demonstrating import by_player
     from autotelic.worlds.code.sandbox import Sandbox
 
     assert asked.env is not None
-    _require_family(asked.env)
+    if asked.env not in _families():
+        raise UserError(f"env={asked.env}: no family of the arm's; {registry.nearest(asked.env, _families())}")
     chosen = [f"env={asked.env}", f"env.seconds={SECONDS}", *asked.environment]
     section = train.compose(chosen, None).env
     with (
@@ -206,6 +208,7 @@ def _by_player(asked: Asked) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
         train_session.build_environment(section, count=1, threads=1) as environment,
         Sandbox(world.config.sandbox) as sandbox,
     ):
+        assert isinstance(environment, ArmTask)
         yield environment, by_player(world, player, environment, sandbox, asked.seed, asked.sample), {"player": name}
 
 

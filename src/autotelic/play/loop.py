@@ -45,7 +45,7 @@ class LoopConfig:
     seeding: int = 4  # batches a kind that step 0 fills the archive with
     practice: str = "uniform"  # how a batch is filled up from the archive: uniform, recent or learnable
     hindsight: bool = False  # learn from wrong answers as from right ones to the tasks that they happen to solve
-    # Share of attempts that should fail, told to the proposer: a number, or easy, medium or hard as the ladder has them.
+    # Share of attempts that should fail, told to the proposer: a number, or easy, medium, hard as the ladder has them.
     difficulty: float | str | None = None
     recent: int = 8  # ids of the newest tasks, told to the proposer
     tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again

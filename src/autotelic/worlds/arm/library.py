@@ -257,7 +257,7 @@ def _setting(plain: Mapping[str, Any]) -> Setting:
     return read(plain).setting if "goal" in plain else read_setting(plain)
 
 
-def _as_hard_as(difficulty: float) -> list[str]:
+def _as_hard_as(difficulty: float) -> Sequence[str]:
     """The third of the families that is nearest to a difficulty from 0 to 1, when all are ordered by how much it takes
     to reach their goals."""
     level = {sort.family: sort.level for sort in reversed(SORTS.values())}  # of the easiest predicate of each
