@@ -22,7 +22,7 @@ from autotelic import __version__, registry
 from autotelic.data.demonstrations import Demonstration
 from autotelic.physics.arm.environment import ArmTask
 from autotelic.runs.config import plain
-from autotelic.runs.files import written_aside
+from autotelic.runs.files import named_errors, written_aside
 
 GYMNASIUM = 2  # robomimic's number of environments that Gymnasium makes
 
@@ -30,7 +30,8 @@ GYMNASIUM = 2  # robomimic's number of environments that Gymnasium makes
 class Writer:
     """Adds demonstrations to an open file."""
 
-    def __init__(self, file: Any, environment: ArmTask, about: Mapping[str, Any]) -> None:
+    def __init__(self, file: Any, path: Path, environment: ArmTask, about: Mapping[str, Any]) -> None:
+        self._path = path
         self._data, self._environment = file.create_group("data"), environment
         self._model, self.episodes, self.steps = environment.model_xml(), 0, 0
         self._data.attrs.update(
@@ -45,6 +46,10 @@ class Writer:
         self._count()
 
     def add(self, shown: Demonstration) -> None:
+        with named_errors(self._path):
+            self._add(shown)
+
+    def _add(self, shown: Demonstration) -> None:
         demo = self._data.create_group(f"demo_{self.episodes}")
         demo.attrs.update(
             {
@@ -73,8 +78,14 @@ class Writer:
 def writing(path: Path, environment: ArmTask, about: Mapping[str, Any]) -> Iterator[Writer]:
     """The file takes its place when all is written."""
     h5py = registry.optional("h5py", "writing demonstrations")
-    with written_aside(path) as aside, h5py.File(aside, "w") as file:
-        yield Writer(file, environment, about)
+    with written_aside(path) as aside:
+        with named_errors(path):
+            file = h5py.File(aside, "w")
+        try:
+            yield Writer(file, path, environment, about)
+        finally:
+            with named_errors(path):
+                file.close()
 
 
 def env_args(environment: ArmTask) -> dict[str, Any]:
