@@ -98,7 +98,7 @@ def test_a_writer_that_fails_leaves_what_was_there(tmp_path, environment, demons
             writer.add(demonstrations[0])
             raise UserError("stop")
 
-    with pytest.raises(UserError, match="^stop$"):
+    with pytest.raises(UserError, match=r"^stop$"):
         fail()
     assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [("a.hdf5", "before")]
 
