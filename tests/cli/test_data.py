@@ -33,10 +33,10 @@ def test_a_player_shows_as_many_episodes_as_are_wanted(autotelic):
 
 
 def test_the_same_seed_gives_the_same_file(autotelic):
-    for name, seed in (("a", 4), ("b", 4), ("c", 5)):
-        assert collect(autotelic, "env=arm-reach", "episodes=1", f"out={name}.hdf5", f"seed={seed}").code == 0
-    one, same, other = ((autotelic.cwd / f"{name}.hdf5").read_bytes() for name in "abc")
-    assert one == same != other
+    for name in "ab":
+        assert collect(autotelic, "env=arm-reach", "episodes=1", f"out={name}.hdf5", "seed=4").code == 0
+    one, other = ((autotelic.cwd / f"{name}.hdf5").read_bytes() for name in "ab")
+    assert one == other
 
 
 def test_a_file_that_is_there_is_written_over_where_that_is_asked(autotelic):
