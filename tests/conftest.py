@@ -30,6 +30,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 LOADED = [f"autotelic.cli.{verb}" for verb in ("play", "resume", "eval", "verify", "compare", "export", "runs")]
 LOADED += ["autotelic.show.report", "autotelic.show.compare_plot", "autotelic.minds.learner", "hydra", "numpy"]
 LOADED += ["autotelic.cli.train", "autotelic.training.ppo", "autotelic.policies.mlp", "autotelic.physics.gym.native"]
+LOADED += ["autotelic.cli.data", "autotelic.play.demonstrating", "autotelic.data.robomimic"]
 LOADED += ["autotelic.show.video", "torch._dynamo"]  # the last: every optimizer of torch loads it
 SERVER = """
 import gc, importlib, json, os, sys, traceback

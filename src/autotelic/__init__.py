@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from autotelic.cli.play import new_loop, open_loop
+    from autotelic.cli.play import new_episodes, new_loop, open_loop
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "new_loop", "open_loop"]
+__all__ = ["__version__", "new_episodes", "new_loop", "open_loop"]
 
 
 def _avoid_broken_amx() -> None:
@@ -37,7 +37,7 @@ _avoid_broken_amx()
 
 def __getattr__(name: str) -> Any:
     # Loaded when asked for: whoever wants one part of the package need not wait for all of it.
-    if name in ("new_loop", "open_loop"):
+    if name in ("new_episodes", "new_loop", "open_loop"):
         from autotelic.cli import play
 
         return getattr(play, name)

@@ -74,6 +74,7 @@ EXTRAS: dict[str, str] = {
     "onnxruntime": "export",
     "onnxscript": "export",
     "ogbench": "ogbench",
+    "h5py": "data",
 }
 
 

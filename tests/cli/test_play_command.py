@@ -46,6 +46,14 @@ def test_the_same_seed_gives_the_same_run(autotelic):
     assert metrics(runs / "one") == metrics(runs / "two") != metrics(runs / "other")
 
 
+def test_a_bound_on_episodes_ends_the_run_after_the_step_that_reaches_it(autotelic):
+    assert autotelic.play("episodes=10", "run=one", "evaluate=false").code == 0  # 4 attempts a step
+    run = autotelic.cwd / "runs" / "one"
+    assert (result(run)["steps"], result(run)["finished"]) == (3, True)
+    assert autotelic("resume", "one", "episodes=13").code == 0
+    assert result(run)["steps"] == 4
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [
@@ -56,6 +64,8 @@ def test_the_same_seed_gives_the_same_run(autotelic):
         ("world.largest=x", "world.largest=x"),
         ("world=sum", "no world named 'sum': did you mean sums?"),
         ("minutes=-1", "minutes=-1.0: must be above 0"),
+        ("episodes=0", "episodes=0: must be at least 1"),
+        ("loop.difficulty=hrad", "loop.difficulty is 'hrad': easy, medium, hard, or a number from 0 to 1"),
         ("evaluate_every=-1", "evaluate_every=-1: must be 0"),
         ("evaluate_tasks=0", "evaluate_tasks=0: must be at least 1"),
         ("checkpoint.every=0", "checkpoint.every=0"),

@@ -97,11 +97,15 @@ def smaller(words: list[str]) -> list[str]:
         key, _, value = word.partition("=")
         if key == "steps" and verb in BOUNDS:
             rest[at] = f"steps={min(int(value), BOUNDS[verb])}"
+        elif key == "episodes" and verb == "data":
+            rest[at] = "episodes=1"
         elif key == "step" and value.isdigit():
             rest[at] = f"step={min(int(value), 1)}"
         elif key in ("checkpoint.every", "loop.batch", "loop.attempts"):
             rest[at] = f"{key}={SMALL[key]}"
     if verb == "play":
+        if "episodes" in keys:  # one task at a time is small already
+            return [verb, *rest]
         foreign = any(word.startswith("world=") and word != "world=code" for word in rest)
         small = SMALL if foreign else SMALL | SMALL_CODE
         tiny = [role for role in ("player", "proposer", "solver") if f"{role}=tiny" in rest]

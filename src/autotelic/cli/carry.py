@@ -44,6 +44,11 @@ class RunConfig:
         """The step that ends the run, unless time does so first."""
         return self.steps
 
+    def reached(self, loop: Any) -> bool:
+        """Whether a loop is at its nearest bound."""
+        last, minutes = self.last_step, self.minutes
+        return (last is not None and loop.step >= last) or (minutes is not None and loop.seconds >= minutes * 60)
+
 
 class Verb(Protocol):
     """A module of this folder whose verb makes runs that learn."""
@@ -95,10 +100,7 @@ class Loop(Protocol):
 
 
 def bound_reached(loop: Loop, config: RunConfig) -> bool:
-    last, minutes = config.last_step, config.minutes
-    if loop.target_reached:
-        return True
-    return (last is not None and loop.step >= last) or (minutes is not None and loop.seconds >= minutes * 60)
+    return loop.target_reached or config.reached(loop)
 
 
 def to_bound(

@@ -23,6 +23,7 @@ VERBS = {
     "verify": "judges a run's archive again, here, and prints every verdict that differs",
     "watch": "films a run's policy: MP4 and a sheet of pictures",
     "export": "writes a run's archive as JSON lines, or its policy as ONNX",
+    "data": "demonstrations as files: collect writes episodes of a player or a policy that are verified successes",
     "runs": "lists runs with their headline figures",
     "doctor": "what this machine can do: sandbox (proved), threads, GPU, GL, optional parts",
 }

@@ -16,7 +16,9 @@ from autotelic.cli.carry import RunConfig
 from autotelic.errors import UserError
 from autotelic.minds.config import LearnerConfig
 from autotelic.play.archive import ArchiveConfig
+from autotelic.play.episodes import Episodes
 from autotelic.play.loop import Loop, LoopConfig
+from autotelic.play.player import Player
 from autotelic.play.rewards import RewardConfig
 from autotelic.runs import config as configuration
 from autotelic.runs.config import Group
@@ -33,18 +35,23 @@ GROUPS = {
 }
 
 EPILOG = """\
-keys: run= root= seed= steps= minutes= world= player= proposer= solver= curriculum=
+keys: run= root= seed= steps= minutes= episodes= world= player= proposer= solver= curriculum=
       evaluate= evaluate_every= evaluate_suite= evaluate_tasks=
       world.KEY player.KEY curriculum.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
-Whichever of steps= and minutes= comes first ends the run (100 steps when neither is given); it can be stopped at any
-time and resumed.
+Whichever of steps=, minutes= and episodes= comes first ends the run (100 steps when none is given); it can be stopped
+at any time and resumed. An episode is one attempt at a task. With episodes= and a player that does not learn, tasks are
+attempted one at a time, once each, and said in a line: play world=arm player=scripted episodes=3 loop.difficulty=easy
 """
+
+# What goes well with episodes= where nobody learns.
+ONE_AT_A_TIME = {"loop.batch": "1", "loop.attempts": "1", "loop.seeding": "0", "evaluate": "false"}
 
 
 @dataclass
 class PlayConfig(RunConfig):
     """All of a self-play run. One player has both roles unless proposer and solver name two."""
 
+    episodes: int | None = None  # a bound on attempts at tasks; the step in which it is reached is done first
     evaluate: bool = True  # measure held-out accuracy before and after
     evaluate_every: int = 0  # steps between measurements while the run goes on; 0: none
     evaluate_suite: str | None = None  # named as for eval's suite=; if not given, the world's held-out suite
@@ -60,6 +67,8 @@ class PlayConfig(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.episodes is not None and self.episodes < 1:
+            raise UserError(f"episodes={self.episodes}: must be at least 1")
         if self.evaluate_every < 0:
             raise UserError(f"evaluate_every={self.evaluate_every}: must be 0 (off) or more")
         if self.evaluate_tasks is not None and self.evaluate_tasks < 1:
@@ -72,10 +81,7 @@ class PlayConfig(RunConfig):
         own = getattr(self, role)
         key, player = (role, own) if own is not None else ("player", self.player)
         learner = getattr(player, "learner", None)
-        if not isinstance(learner, LearnerConfig) or not learner.enabled:
-            return
-        mind = getattr(registry.get("players", player.name), "mind_class", None)
-        if mind is None or not mind.learns:
+        if not isinstance(learner, LearnerConfig) or not _learns(player):
             return
         solves = role == "solver"
         imitates = f"{key}.learner.replay={learner.replay} imitates " + (
@@ -100,8 +106,27 @@ class PlayConfig(RunConfig):
 
     @property
     def last_step(self) -> int | None:
-        """100 when neither steps nor minutes are given."""
-        return 100 if self.steps is None and self.minutes is None else self.steps
+        """100 when no bound is given."""
+        return 100 if self.steps is None and self.minutes is None and self.episodes is None else self.steps
+
+    def reached(self, loop: Loop) -> bool:
+        return super().reached(loop) or (self.episodes is not None and loop.episodes >= self.episodes)
+
+    @property
+    def learns(self) -> bool:
+        """Whether any of the players does."""
+        both = self.proposer is not None and self.solver is not None
+        players = (self.proposer, self.solver, None if both else self.player)
+        return any(_learns(player) for player in players if player is not None)
+
+
+def _learns(player: Any) -> bool:
+    """Whether a player of this configuration changes by what it is paid."""
+    found = registry.get("players", player.name)
+    mind, learner = getattr(found, "mind_class", None), getattr(player, "learner", None)
+    if mind is None:
+        return found.learn is not Player.learn
+    return mind.learns and isinstance(learner, LearnerConfig) and learner.enabled
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +153,14 @@ def new_loop(*overrides: str) -> Iterator[Loop]:
 
 
 @contextmanager
+def new_episodes(*overrides: str) -> Iterator[Episodes]:
+    """A new run from Python in which tasks are attempted one at a time, configured like the command line:
+    `with autotelic.new_episodes("world=arm", "player=scripted") as episodes: print(episodes.run_episode())`"""
+    with new_loop(*_one_at_a_time(compose(list(overrides), None)), *overrides) as loop:
+        yield Episodes(loop)
+
+
+@contextmanager
 def open_loop(run: str | Path) -> Iterator[Loop]:
     """A run at its last checkpoint, to go on with from Python: `with autotelic.open_loop("runs/one") as loop: …`"""
     with Run.open(run) as directory, play_session.open_loop(directory, restore(directory)) as loop:
@@ -140,7 +173,20 @@ def _create(config: PlayConfig) -> Run:
 
 
 def compose(overrides: list[str], file: str | None) -> PlayConfig:
+    config = configuration.compose(PlayConfig, GROUPS, overrides, file=file, presets=PRESETS)
+    if config.episodes is None or config.learns:
+        return config
+    overrides = [*_one_at_a_time(config), *overrides]
     return configuration.compose(PlayConfig, GROUPS, overrides, file=file, presets=PRESETS)
+
+
+def _one_at_a_time(config: PlayConfig) -> list[str]:
+    """Overrides that make each step one attempt at one task. Those of the user come after them, and win."""
+    wanted = dict(ONE_AT_A_TIME)
+    for section in ("world", "player", "proposer", "solver"):
+        own = getattr(getattr(config, section), "one_at_a_time", {})
+        wanted |= {f"{section}.{key}": value for key, value in own.items()}
+    return [f"{key}={value}" for key, value in wanted.items()]
 
 
 def restore(directory: Run, changes: Sequence[str] = ()) -> PlayConfig:

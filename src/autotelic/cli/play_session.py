@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from autotelic.cli import carry
 from autotelic.errors import UserError
 from autotelic.play import evaluation
 from autotelic.play.archive import Archive
+from autotelic.play.episodes import attempted
 from autotelic.play.exchange import Imported
 from autotelic.play.loop import Loop
 from autotelic.play.player import Player
@@ -173,10 +175,14 @@ def play(directory: Run, config: PlayConfig) -> int:
     """Plays from the last checkpoint, or the beginning, to the nearer bound. Returns the exit code."""
     with open_loop(directory, config) as loop:
 
-        def say_imported(display: Display) -> None:
+        def say(display: Display) -> None:
             if loop.step == 0 and loop.imported is not None:
                 for line in _imported(str(config.loop.tasks), loop.imported):
                     display.say(line)
+            if config.episodes is not None and not config.learns:
+                for number, episode in enumerate(attempted(loop), loop.episodes - len(loop.attempted.verdicts) + 1):
+                    # A bar on the terminal and lines on stdout would write over each other.
+                    (display.say if sys.stdout.isatty() else print)(f"{number}. {episode}")
 
         exact = loop.proposer.exact and loop.solver.exact
         code = carry.to_bound(
@@ -188,7 +194,7 @@ def play(directory: Run, config: PlayConfig) -> int:
             begun=loop.step >= 0,
             note="" if exact else "what this player says is not decided here",
             first=lambda console: _measure(loop, "before", console) if config.evaluate else None,
-            after_step=say_imported,
+            after_step=say,
             last=lambda console: _measure(loop, "after", console) if config.evaluate else None,
         )
     # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.

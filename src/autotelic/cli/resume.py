@@ -22,7 +22,7 @@ autotelic resume RUN step=50 run=NEW [...]   a new run from the checkpoint of st
                                              first)
 """
 
-BOUNDS = ("steps", "minutes")
+BOUNDS = ("steps", "minutes", "episodes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,6 +22,7 @@ from autotelic.play import evaluation, measures, rewards
 from autotelic.play.active import STRATEGIES
 from autotelic.play.archive import Archive
 from autotelic.play.curriculum import Curriculum, NoCurriculum, Pool, Wish
+from autotelic.play.curriculum.ladder import RUNGS, LadderConfig
 from autotelic.play.evaluation import Progress, Row
 from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.player import Metrics, Player, Sample
@@ -59,7 +60,8 @@ class LoopConfig:
     retry_budget: int = 64  # such tries a kind and step, at most
     critiques: int = 0  # answers a kind and step of which the solver is asked, before they are judged, what it thinks
     hindsight: bool = False  # learn from wrong answers as from right ones to the tasks that they happen to solve
-    difficulty: float | None = None  # share of attempts that should fail, told to the proposer
+    # Share of attempts that should fail, told to the proposer: a number, or easy, medium, hard as the ladder has them.
+    difficulty: float | str | None = None
     recent: int = 8  # ids of the newest tasks, told to the proposer
     tasks: str | None = None  # an exported archive (JSON lines) whose tasks step 0 proposes to this world again
 
@@ -74,8 +76,15 @@ class LoopConfig:
                 raise ValueError(f"loop.attempts_at.{kind} is {many}; it must be at least 1")
         if self.practice not in STRATEGIES:
             raise ValueError(f"loop.practice is {self.practice!r}; known are {', '.join(STRATEGIES)}")
-        if self.difficulty is not None and not 0 <= self.difficulty <= 1:
+        if isinstance(self.difficulty, str) and self.difficulty not in RUNGS:
+            raise ValueError(f"loop.difficulty is '{self.difficulty}': {', '.join(RUNGS)}, or a number from 0 to 1")
+        if self.wanted is not None and not 0 <= self.wanted <= 1:
             raise ValueError(f"loop.difficulty is {self.difficulty}; it must be 0 to 1")
+
+    @property
+    def wanted(self) -> float | None:
+        """The difficulty as a number."""
+        return float(getattr(LadderConfig, self.difficulty)) if isinstance(self.difficulty, str) else self.difficulty
 
     def check_kinds(self, world: World) -> None:
         """Whether all kinds that are named are this world's, or one of those that every world may have."""
@@ -150,6 +159,8 @@ class Loop:
         self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
+        self.episodes = 0  # attempts judged in all steps
+        self.attempted = Attempted()  # in the last step
         self.heldout: dict[str, dict[str, Any]] = {}
         self.imported: Imported | None = None  # what became of `config.tasks`
         self._times: dict[str, float] = {}
@@ -176,6 +187,7 @@ class Loop:
             self._archive(step, proposed, attempted, *pay)
         steered = self._steer(step, proposed, attempted) | self._remember(attempted)
         self.step = step
+        self.attempted, self.episodes = attempted, self.episodes + len(attempted.verdicts)
         self.seconds += time.perf_counter() - began - self._times.get("evaluate", 0.0)
         return self._record(proposed, attempted, *pay, learned | heldout | steered)
 
@@ -286,7 +298,7 @@ class Loop:
             kind,
             references=tuple(archive.sample_references([kind], config.references, rng)),
             base=base[0] if base else None,
-            difficulty=config.difficulty if wish.difficulty is None else wish.difficulty,
+            difficulty=config.wanted if wish.difficulty is None else wish.difficulty,
             wanted=wish.features,
             recent=tuple(archive.newest(kind, config.recent)),
             outcomes={name.removeprefix(prefix): n for name, n in self.became.items() if name.startswith(prefix)},
@@ -497,6 +509,7 @@ class Loop:
         state: dict[str, Any] = {
             "became": dict(self.became),
             "cheating": dict(self.cheating),
+            "episodes": self.episodes,
             "heldout": self.heldout,
             "proposer": self.proposer.state(),
             "solver": {} if self.solver is self.proposer else self.solver.state(),
@@ -510,6 +523,7 @@ class Loop:
         """Goes on from a checkpoint: archive and metrics forget what is newer, once the state has been taken over."""
         self.step, self.seconds = step, state["timings"]["seconds"]
         self.became, self.cheating = Counter(state["became"]), Counter(state["cheating"])
+        self.episodes = state.get("episodes", 0)  # runs from before they were counted
         self.heldout = {kind: dict(figures) for kind, figures in state["heldout"].items()}
         self.proposer.load_state(state["proposer"])
         if self.solver is not self.proposer:

@@ -62,23 +62,29 @@ def sync_file(path: Path) -> None:
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Readers see the old content or the new, never a part: written aside, synced, renamed, directory synced."""
-    path = Path(path)
+    """Readers see the old content or the new, never a part."""
     raw = data.encode() if isinstance(data, str) else data
+    with named_errors(path), written_aside(path) as aside:
+        aside.write_bytes(raw)
+
+
+@contextlib.contextmanager
+def written_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Where the block writes a file that then takes its place: synced, renamed, directory synced. A block that fails
+    leaves nothing."""
+    path = Path(path)
     # The process id keeps two writers apart; what a killed writer left is overwritten or swept by `sweep_aside`.
     aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
-    with named_errors(path):
-        try:
-            with open(aside, "wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
+    try:
+        yield aside
+        with named_errors(path):
+            sync_file(aside)
             os.replace(aside, path)
             sync_directory(path.parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                aside.unlink(missing_ok=True)
-            raise
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
 
 
 def sweep_aside(directory: Path) -> None:

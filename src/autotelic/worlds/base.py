@@ -206,6 +206,10 @@ class World(ABC):
         """What a held-out task is counted under: its kind, or something that says more."""
         return task.kind
 
+    def describe(self, task: Task) -> str:
+        """A task in one line, for people."""
+        return f"{task.kind} {task.id}"
+
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
         return self.kinds[task.kind]

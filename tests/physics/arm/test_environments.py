@@ -7,7 +7,9 @@ from gymnasium.utils.env_checker import check_env
 
 from autotelic import registry
 from autotelic.errors import UserError
+from autotelic.physics.arm.control import Arm
 from autotelic.physics.arm.environment import ArmTask
+from autotelic.physics.arm.scenes import compiled
 from autotelic.physics.arm.tasks import (
     FAMILIES,
     ArmButton,
@@ -249,3 +251,38 @@ def test_a_box_is_pushed_where_it_lies_at_the_goal_on_the_table() -> None:
     assert env.done(now).all()
     now.things["red_box"] = now.goal + 0.05 * UP
     assert not env.done(now).any()
+
+
+# Beside an `Arm`
+
+
+def test_an_arm_set_where_an_environment_is_has_the_same_before_it() -> None:
+    env = make(ArmPickPlace)
+    scene, placements, joints = env.scene_of(2)
+    arm = Arm(compiled(scene))
+    arm.reset(placements, joints)
+    now = env.measure(slice(None))
+    assert arm.tool() == pytest.approx(now.tool[2], abs=1e-3)
+    assert arm.position("red_box") == pytest.approx(now.things["red_box"][2], abs=1e-3)
+    assert arm.position("bin") == pytest.approx(now.fixtures["bin"][2], abs=1e-6)
+
+
+def test_the_goal_of_an_environment_is_a_mark() -> None:
+    env = make(ArmReach)
+    (mark,) = env.scene_of(1)[0].marks
+    assert (mark.x, mark.y, mark.z) == tuple(env.memory["goal"][1])
+
+
+def test_an_environment_can_be_driven_to_what_an_arm_was_asked() -> None:
+    env = make(ArmLift, seconds=10.0)
+    asked = np.tile([0.55, 0.1, 0.2, 0.4, 0.03], (env.count, 1))
+    for _ in range(40):
+        action = env.towards(asked)
+        assert np.abs(action).max() <= 1.0
+        env.step(action)
+    assert np.abs(env.towards(asked)).max() < 0.05
+    assert env.measure(slice(None)).tool == pytest.approx(asked[:, :3], abs=0.004)
+
+
+def test_every_family_says_what_it_wants() -> None:
+    assert len({family.instruction for family in FAMILIES}) == len(FAMILIES)

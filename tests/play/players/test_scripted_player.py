@@ -61,8 +61,8 @@ def test_it_goes_on_where_its_state_says(world):
     assert len(set(texts)) == 10
 
 
-def test_random_order_is_fixed_by_the_generator(world):
-    player = ScriptedPlayer(ScriptedConfig(order="random"), world)
+def test_random_selection_is_fixed_by_the_generator(world):
+    player = ScriptedPlayer(ScriptedConfig(selection="random"), world)
     first, second = (player.propose([Request("abduction")] * 9, np.random.default_rng(7)) for _ in range(2))
     assert first == second
     assert len({sample.text for sample in first}) > 3
@@ -80,7 +80,7 @@ def test_a_task_it_does_not_know_gets_an_answer_all_the_same(world):
 
 
 def test_bad_settings_are_one_line():
-    with pytest.raises(UserError, match="order"):
-        ScriptedConfig(order="sorted")
+    with pytest.raises(UserError, match="selection"):
+        ScriptedConfig(selection="sorted")
     with pytest.raises(UserError, match="shares"):
         ScriptedConfig(correct=0.9, unformatted=0.2)

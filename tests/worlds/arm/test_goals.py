@@ -91,3 +91,14 @@ def test_everything_that_can_be_said_of_a_scene_is_said_once_and_the_hardest_fir
 def test_a_distance_is_never_negative(x: float, y: float, z: float):
     state = moved("red_box", x, y, z)
     assert all(goals.distance(predicate, SCENE, state) >= 0.0 for predicate in goals.stateable(SCENE))
+
+
+def test_what_is_at_a_mark_stands_near_it():
+    plain = {"objects": ["red_box"], "marks": {"goal": [0.5, 0.0, 0.02]}}
+    scene = read_setting(plain).scene
+    goal = Predicate("at", ("red_box", "goal"))
+    near, away = (written_state(scene, {"red_box": (0.5, y, 0.0)}) for y in (0.02, 0.1))
+    assert goals.distance(goal, scene, near) == 0.0
+    assert goals.distance(goal, scene, away) == pytest.approx(0.07)
+    lifted = replace(near, positions={**near.positions, "red_box": (0.5, 0.0, 0.2)})
+    assert goals.distance(goal, scene, lifted) > 0.0

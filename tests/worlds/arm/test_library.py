@@ -27,6 +27,20 @@ def test_the_scripted_player_goes_through_the_families_and_solves_them(world):
     assert [verdict.detail for verdict in verdicts if not verdict.solved] == []
 
 
+@pytest.mark.parametrize(
+    ("difficulty", "families"),
+    [
+        (0.2, ["reach", "push", "button"]),
+        (0.5, ["button", "lift", "drawer"]),
+        (0.8, ["drawer", "pick-place", "stack"]),
+    ],
+)
+def test_families_are_as_hard_as_is_wanted(world, difficulty: float, families: list[str]):
+    wanted = Request("induction", difficulty=difficulty)
+    tasks = [json.loads(world.library.proposal(wanted, turn)) for turn in range(6)]
+    assert [read(task).family for task in tasks] == families * 2
+
+
 def test_the_scripted_player_is_as_often_wrong_as_it_is_told(world, reach):
     rng = np.random.default_rng(1)
     never = ScriptedPlayer(ScriptedConfig(correct=0.0), world).attempt([reach], 3, rng)

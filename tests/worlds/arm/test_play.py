@@ -67,3 +67,14 @@ def test_the_tasks_of_a_family_are_a_row_of_the_result(autotelic, tmp_path):
     autotelic("play", *options, "player=scripted", "steps=1", "run=one", "evaluate_suite=own.jsonl")
     heldout = json.loads((tmp_path / "runs" / "one" / "result.json").read_text())["heldout"]
     assert {name: (row["after"], row["n"]) for name, row in heldout.items()} == {"reach": (1.0, 1), "lift": (1.0, 1)}
+
+
+def test_three_episodes_are_three_tasks_each_said_in_a_line(autotelic, tmp_path):
+    options = ("world=arm", "world.workers=1", "player=scripted", "loop.difficulty=easy", "run=three")
+    done = autotelic("play", *options, "episodes=3")
+    lines = [line for line in done.out.splitlines() if " s, path efficiency " in line]
+    assert [line.partition(":")[0] for line in lines] == ["1. reach (easy)", "2. push (easy)", "3. button (easy)"]
+    assert all("solved, claims success" in line for line in lines)
+    with Archive.open(tmp_path / "runs" / "three" / "archive.sqlite", readonly=True) as archive:
+        assert archive.counts()["verdicts"] == 3
+    assert (tmp_path / "runs" / "three" / "report.html").is_file()

@@ -189,3 +189,25 @@ def test_thousands_of_damaged_tasks_each_have_a_class():
         found.add(class_of(text))
     assert found <= {*CLASSES, None}
     assert {"format", "bounds", "unknown"} <= found
+
+
+def test_a_task_of_an_environment_has_marks_that_goals_may_name():
+    plain = {"objects": ["red_box"], "marks": {"goal": [0.5, 0.1, 0.02]}, "goal": [["at", "red_box", "goal"]]}
+    task = tasks.read(plain)
+    assert tasks.read(task.plain()) == task
+    assert "the red box is at the goal" in task.described()
+    assert "marks" not in read().plain()
+
+
+@pytest.mark.parametrize(
+    ("marks", "outcome"),
+    [({"goal": [0.5, 0.1]}, "format"), ({"home": [0.5, 0.1, 0.1]}, "format"), ({"goal": [9, 0, 0]}, "bounds")],
+)
+def test_marks_that_cannot_be_are_refused(marks, outcome):
+    with pytest.raises(RefusedError) as found:
+        tasks.read({"marks": marks, "goal": [["near", "goal"]]})
+    assert found.value.outcome == outcome
+
+
+def test_a_proposal_has_no_marks():
+    assert refused(json.dumps({**PLAIN, "marks": {"goal": [0.5, 0.1, 0.1]}})) == "format"

@@ -140,7 +140,7 @@ class Arm:
     def _begin(self) -> None:
         self.steps, self._pressed, self._colliding = 0, False, False
         self._hold()
-        self._told = (*self._target.tolist(), self._yaw, self._grip)
+        self._told = self.asked
         place = self.tool()
         self._trail, self._moved = [place] * 4, 0.0  # where the tool was, newest first
         self._origin = place
@@ -174,6 +174,12 @@ class Arm:
 
     def joints(self) -> tuple[float, ...]:
         return tuple(self._angles.tolist())
+
+    @property
+    def asked(self) -> Action:
+        """What the last command asks of the tool by now: x, y, z, yaw, and metres that the gripper shall be open."""
+        x, y, z = self._target.tolist()
+        return x, y, z, self._yaw, self._grip
 
     def fingers(self) -> float:
         """Metres between them."""
@@ -271,7 +277,7 @@ class Arm:
         goal = within_reach(wanted)
         if yaw is not None:
             yaw = float(_numbers([yaw], 1, "move_to: yaw")[0])
-        turn = self._yaw if yaw is None else _turned(yaw)
+        turn = self._yaw if yaw is None else turned(yaw)
         self._keep_near(AHEAD)
         speed = turning = 0.0
         for moved in self._ticks(seconds):
@@ -291,7 +297,7 @@ class Arm:
 
     def _is_at(self, place: np.ndarray, yaw: float, near: float) -> bool:
         missed = place - self._place
-        return bool(missed @ missed < near * near) and abs(_turned(yaw - self.yaw())) < TURNED
+        return bool(missed @ missed < near * near) and abs(turned(yaw - self.yaw())) < TURNED
 
     def move_joints(self, joints: Sequence[float], *, seconds: float = 3.0) -> bool:
         """Moves all joints evenly to these angles, and waits until they are there."""
@@ -379,7 +385,7 @@ class Arm:
         self.steps += SUBSTEPS
         self._account()
         if self._watch is not None:
-            told = (*self._target.tolist(), self._yaw, self._grip)
+            told = self.asked
             action = np.clip(np.subtract(told, self._told) / ACTION, -1.0, 1.0)
             self._told = told
             self._watch(tuple(action.tolist()))
@@ -407,7 +413,7 @@ class Arm:
     def _hold(self) -> None:
         """What is wanted of the tool becomes what the joints were told last."""
         self._target[:], yaw = self._solver.pose()
-        self._yaw = _turned(yaw)
+        self._yaw = turned(yaw)
 
     def _keep_near(self, distance: float) -> bool:
         """Draws the target to within this distance of the tool. Whether it had to."""
@@ -482,6 +488,6 @@ def _distance(one: Point, other: Point) -> float:
     return sqrt((one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2 + (one[2] - other[2]) ** 2)
 
 
-def _turned(angle: float) -> float:
+def turned(angle: float) -> float:
     """The same angle for a gripper, to which half turns are nothing: from -pi/2 to pi/2."""
     return (angle + pi / 2) % pi - pi / 2

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import inf, pi
+from dataclasses import dataclass, field, replace
+from math import atan2, inf, pi
 from typing import Any, ClassVar
 
 import mujoco
@@ -18,7 +18,7 @@ from gymnasium import spaces
 from autotelic.errors import UserError
 from autotelic.physics import chance
 from autotelic.physics.arm import cell, control, ik, robots
-from autotelic.physics.arm.scenes import Scene
+from autotelic.physics.arm.scenes import Mark, Placement, Scene
 from autotelic.physics.base import EnvironmentConfig, Observation
 from autotelic.physics.simulated import ALL, Judgement, Rows, SimulatedEnvironment, squares
 from autotelic.registry import nearest
@@ -80,6 +80,7 @@ class ArmTask(SimulatedEnvironment):
     Config: ClassVar[type[ArmConfig]] = ArmConfig
     config: ArmConfig
     camera = cell.CAMERA
+    instruction: ClassVar[str]  # the task, as one would say it to the robot
     scene: ClassVar[Scene] = Scene()
     scales: ClassVar[Mapping[str, float]]  # of the terms of the shaped reward, a second
     has_goal: ClassVar[bool] = False  # whether there is a place to reach or to bring something to
@@ -188,6 +189,30 @@ class ArmTask(SimulatedEnvironment):
         memory["grip"][:] = np.clip(memory["grip"] + asked[:, 4], 0.0, robot.widest)
         ctrl[:, :dof] = joints
         ctrl[:, dof] = robot.closed + (robot.opened - robot.closed) * memory["grip"] / robot.widest
+
+    def towards(self, poses: np.ndarray) -> np.ndarray:
+        """Actions [count, 5] that bring what is asked of each tool as near as they can to these, as `Arm.asked` has
+        them: x, y, z, yaw, metres that the gripper is open."""
+        place, frame, _ = self._solver.forward(self.memory["joints"])
+        yaw = np.arctan2(frame[:, 1, 0], frame[:, 0, 0])
+        asked = np.column_stack([place, yaw, self.memory["grip"]])
+        return np.clip((poses - asked) / ACTION, -1.0, 1.0)
+
+    def scene_of(self, index: int) -> tuple[Scene, dict[str, Placement], tuple[float, ...]]:
+        """One environment as it is, for an `Arm`: the scene with its fixtures where they are and its goal marked, where
+        things are, and the joints."""
+        qpos, goal = self.simulation.qpos[index], self.memory["goal"][index]
+        fixtures = [
+            replace(fixture, x=float(x), y=float(y))
+            for fixture, (x, y, _) in zip(self.scene.fixtures, self._fixtures[index], strict=False)
+        ]
+        placements = {}
+        for name, address in self._places.items():
+            x, y, _, w, _, _, z = qpos[address : address + 7].tolist()
+            placements[name] = (x, y, 2 * atan2(z, w))
+        marks = (Mark("goal", *goal.tolist()),) if self.has_goal else ()
+        scene = replace(self._scene, fixtures=tuple(fixtures), marks=marks)
+        return scene, placements, tuple(qpos[: self._dof].tolist())
 
     def measure(self, rows: Rows) -> Snapshot:
         qpos, frames = self.simulation.qpos[rows], self._frames[rows, self._tool].reshape(-1, 3, 3)

@@ -78,10 +78,21 @@ class Fixture:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A place with a name. There is nothing to touch."""
+
+    name: str
+    x: float
+    y: float
+    z: float
+
+
+@dataclass(frozen=True)
 class Scene:
     things: tuple[Thing, ...] = ()
     fixtures: tuple[Fixture, ...] = ()
     robot: str = "arm7"
+    marks: tuple[Mark, ...] = ()
 
 
 def compiled(scene: Scene) -> Cell:

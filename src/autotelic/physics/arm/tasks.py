@@ -64,6 +64,7 @@ class ArmReach(ArmTask):
     """To bring the tool to a point, and to stay there."""
 
     name = "arm-reach"
+    instruction = "bring the gripper to the goal"
     Config: ClassVar[type[ArmReachConfig]] = ArmReachConfig
     scales: ClassVar = {"near": 1.0, "close": 1.0, "success": 2.0, "action_rate": -0.02}
     has_goal = True
@@ -84,6 +85,7 @@ class ArmPush(ArmTask):
     """To push a box over the table to a place."""
 
     name = "arm-push"
+    instruction = "push the red box to the goal"
     scene = Scene((_box("red", 0.025),))
     scales: ClassVar = {"reach": 0.5, "near": 2.0, "close": 2.0, "success": 3.0, "action_rate": -0.02}
     has_goal = True
@@ -128,6 +130,7 @@ class ArmLift(Grasping):
     """To lift a box."""
 
     name = "arm-lift"
+    instruction = "lift the red box"
     scene = Scene((_box("red", Grasping.half),))
     scales: ClassVar = {"reach": 1.0, "grip": 0.5, "height": 4.0, "success": 4.0, "action_rate": -0.02}
 
@@ -146,6 +149,7 @@ class ArmPickPlace(Grasping):
     """To put a box into a bin, and to let go of it."""
 
     name = "arm-pick-place"
+    instruction = "put the red box into the bin"
     scene = Scene((_box("red", Grasping.half),), (Fixture("bin", "bin", 0.5, 0.2),))
     scales: ClassVar = {
         "reach": 1.0,
@@ -182,6 +186,7 @@ class ArmStack(Grasping):
     """To put the red box onto the blue one, and to let go of it."""
 
     name = "arm-stack"
+    instruction = "put the red box onto the blue box"
     base: ClassVar[float] = 0.025  # half a side of the blue box
     scene = Scene((_box("red", Grasping.half), _box("blue", base)))
     scales: ClassVar = {
@@ -216,6 +221,7 @@ class ArmDrawer(ArmTask):
     """To pull a drawer open."""
 
     name = "arm-drawer"
+    instruction = "pull the drawer open"
     scene = Scene((), (Fixture("drawer", "drawer", 0.68, 0.0),))
     scales: ClassVar = {"reach": 1.0, "opening": 4.0, "success": 4.0, "action_rate": -0.02}
 
@@ -237,6 +243,7 @@ class ArmButton(ArmTask):
     """To press a button once."""
 
     name = "arm-button"
+    instruction = "press the button"
     scene = Scene((), (Fixture("button", "button", 0.5, 0.0),))
     scales: ClassVar = {"reach": 1.0, "success": 4.0, "action_rate": -0.02}
 

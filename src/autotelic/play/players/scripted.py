@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from autotelic.worlds.code.world import CodeWorld
 
 @dataclass
 class ScriptedConfig:
-    order: str = "fixed"  # fixed: one task after the other; random: any
+    selection: str = "sequential"  # sequential: one task after the other; random: any
     correct: float = 0.5  # share of right answers to its own tasks
     unformatted: float = 0.0  # share of answers without their <answer> block
 
+    # Where tasks are attempted one at a time (`play episodes=N`): there is no second attempt that could be better.
+    one_at_a_time: ClassVar[Mapping[str, str]] = {"correct": "1.0"}
+
     def __post_init__(self) -> None:
-        if self.order not in ("fixed", "random"):
-            raise UserError(f"player.order is '{self.order}': fixed or random")
+        if self.selection not in ("sequential", "random"):
+            raise UserError(f"player.selection is '{self.selection}': sequential or random")
         if self.correct < 0 or self.unformatted < 0 or self.correct + self.unformatted > 1:
             raise UserError("player.correct and player.unformatted are shares: not negative, together at most 1")
 
@@ -61,7 +64,7 @@ class ScriptedPlayer(Player):
     def _proposal(self, request: Request, rng: np.random.Generator) -> str:
         turn = self.position[request.kind]
         self.position[request.kind] += 1
-        if self.config.order == "random":
+        if self.config.selection == "random":
             turn = int(rng.integers(len(LIBRARY) * len(LIBRARY[0].calls)))
         if self.world.library is not None:
             return self.world.library.proposal(request, turn)

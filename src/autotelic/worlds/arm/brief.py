@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from autotelic.errors import UserError
 from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.worlds.arm.goals import SORTS, Predicate, stateable
 from autotelic.worlds.arm.places import REGIONS, SPOTS, free_spots
@@ -173,7 +174,10 @@ def _lines_or_none(words: Sequence[str]) -> list[str] | None:
 
 
 def goal_words(goal: Sequence[Predicate]) -> str:
-    return worded([word for predicate in goal for word in predicate.plain()])
+    words = [word for predicate in goal for word in predicate.plain()]
+    if "goal" in words:
+        raise UserError("a place in numbers has no brief wording: take a player that reads full prompts")
+    return worded(words)
 
 
 def read_goal(text: str) -> list[list[str]]:
@@ -262,7 +266,7 @@ def _free(fixtures: tuple[str, ...]) -> list[str]:
 def random_calls(rng: np.random.Generator, names: Sequence[str], do: Sequence[Predicate] = ()) -> str:
     """A controller, of calls and of skills for any of these predicates."""
     words: list[str] = []
-    known = (*WITH_NAME, *ALONE, *([DO] if do else []))
+    known = (*(WITH_NAME if names else ()), *ALONE, *([DO] if do else []))
     weights = np.array([WEIGHTS.get(word, 1) for word in known], float)
     heaps = np.cumsum(weights / weights.sum())
     for _ in range(int(rng.integers(1, LONGEST + 1))):

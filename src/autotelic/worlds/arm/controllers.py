@@ -102,7 +102,8 @@ class World:
     def __init__(self, arm: Arm, scene: Scene) -> None:
         self._arm, self._scene = arm, scene
         self._things = {thing.name: thing for thing in scene.things}
-        self._names = [*self._things, *(fixture.name for fixture in scene.fixtures)]
+        self._marks = {mark.name: [mark.x, mark.y, mark.z] for mark in scene.marks}
+        self._names = [*self._things, *(fixture.name for fixture in scene.fixtures), *self._marks]
 
     def objects(self) -> list[str]:
         """The names of all that is there, fixtures last."""
@@ -111,11 +112,15 @@ class World:
     def position(self, name: str) -> list[float]:
         """[x, y, z] of the middle of a thing; of the drawer its handle, of the button its top, of the bin the middle of
         its floor."""
-        return list(map(float, self._arm.position(self._known(name))))
+        if self._known(name) in self._marks:
+            return list(self._marks[name])
+        return list(map(float, self._arm.position(name)))
 
     def pose(self, name: str) -> list[float]:
         """Position and orientation: [x, y, z, qw, qx, qy, qz]."""
-        return list(map(float, self._arm.pose(self._known(name))))
+        if self._known(name) in self._marks:
+            return [*self._marks[name], 1.0, 0.0, 0.0, 0.0]
+        return list(map(float, self._arm.pose(name)))
 
     def size(self, name: str) -> list[float]:
         """Half lengths of a box [x, y, z]; radius and half height of a cylinder; radius of a sphere."""
@@ -137,7 +142,7 @@ class World:
     def _thing(self, name: object) -> Any:
         thing = self._things.get(self._known(name))
         if thing is None:
-            raise RemoteError("ValueError", f"{name} is a fixture")
+            raise RemoteError("ValueError", f"{name} is a {'mark' if name in self._marks else 'fixture'}")
         return thing
 
 
@@ -145,6 +150,7 @@ def state_of(arm: Arm) -> goals.State:
     """What the simulation says, as goals look at it."""
     readings = arm.readings()
     positions = {name: pose[:3] for name, pose in readings.poses.items()}
+    positions |= {mark.name: (mark.x, mark.y, mark.z) for mark in arm.cell.scene.marks}
     touched = frozenset(name for pair in readings.touching if "gripper" in pair for name in pair) - {"gripper"}
     opening, pressed = readings.opening or 0.0, bool(readings.pressed)
     return goals.State(readings.tool, positions, frozenset(readings.held), touched, opening, pressed)

@@ -48,6 +48,7 @@ class Job:
     hold: float = 0.3
     server: int = 0  # of the sandbox: each has a hash seed of its own
     loads: tuple[tuple[str, Load], ...] = ()  # things that are heavier or rougher than their scene says
+    joints: tuple[float, ...] | None = None  # at the start; None: at home
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
             return Ended("uncompiled", detail=str(error))
     start = dict(job.start)
     try:
-        arm.reset(start, horizon=job.horizon + job.hold + 0.1, loads=dict(job.loads))
+        arm.reset(start, job.joints, horizon=job.horizon + job.hold + 0.1, loads=dict(job.loads))
         before = state_of(arm)
         unsettled = _unsettled(before, start)
         how, detail, claim, calls = _drive(arm, job, sandbox)

@@ -20,6 +20,7 @@ BESIDE = 0.06  # metres between the centres of things that are left of, right of
 OPEN = 0.6  # share of its way that an open drawer has come out
 CLOSE = 0.01  # metres by which a thing that stands on another may be off its height
 STANDING = 0.03  # metres that a thing which stands on the table may hang above it
+MARKED = 0.03  # metres, over the table, from a mark to what is at it
 SHORT = 0.01  # how far a predicate is that lacks nothing but a grip, or the letting go
 
 
@@ -52,6 +53,8 @@ class Predicate:
         sort = SORTS[self.name]
         if self.name == "stacked":
             return " on ".join(f"the {spoken(arg)}" for arg in self.args) + ", stacked"
+        if self.name == "at" and self.args[1] not in REGIONS:
+            return f"the {spoken(self.args[0])} is at the {spoken(self.args[1])}"
         return sort.words.format(*(spoken(arg) for arg in self.args))
 
 
@@ -182,6 +185,9 @@ def _offset(axis: int, sign: int) -> Callable[..., float]:
 
 def _at(scene: Scene, state: State, name: str, region: str) -> float:
     x, y, _ = state.positions[name]
+    if region not in REGIONS:
+        at_x, at_y, _ = state.positions[region]
+        return _standing(scene, state, name, max(0.0, math.hypot(x - at_x, y - at_y) - MARKED))
     return _standing(scene, state, name, distance_to_region(region, x, y))
 
 

@@ -150,6 +150,9 @@ def _inside(name: str, container: str) -> list[str]:
 
 
 def _beside(relation: str, name: str, other: str) -> list[str]:
+    if relation == "at" and other not in _FITS:
+        there = f"x, y, z = world.position('{other}')"
+        return [f"pick(robot, world, '{name}')", there, f"place(robot, world, x, y, world.size('{name}')[-1] + 0.003)"]
     fits = _FITS[other] if relation == "at" else _FITS[relation].format(x="px", y="py")
     there = [] if relation == "at" else [f"px, py, pz = world.position('{other}')"]
     return [
@@ -201,7 +204,8 @@ class ArmLibrary(Library):
         if one == other:
             other = NAMES[(NAMES.index(one) + 1) % len(NAMES)]
         if request.kind == "induction":
-            return json.dumps(_family_task(FAMILIES[turn % len(FAMILIES)], one, other, turn))
+            families = FAMILIES if request.difficulty is None else _as_hard_as(request.difficulty)
+            return json.dumps(_family_task(families[turn % len(families)], one, other, turn))
         calls, fixtures = (text.replace("A", one).replace("B", other) for text in _DEEDS[turn % len(_DEEDS)])
         free = brief.free_places(fixtures.split())
         at, away = free[turn // len(_DEEDS) % len(free)], free[(turn // 3 + 1) % len(free)]
@@ -251,6 +255,16 @@ def _shape(calls: str) -> list[str | int]:
 
 def _setting(plain: Mapping[str, Any]) -> Setting:
     return read(plain).setting if "goal" in plain else read_setting(plain)
+
+
+def _as_hard_as(difficulty: float) -> Sequence[str]:
+    """The third of the families that is nearest to a difficulty from 0 to 1, when all are ordered by how much it takes
+    to reach their goals."""
+    level = {sort.family: sort.level for sort in reversed(SORTS.values())}  # of the easiest predicate of each
+    ordered = sorted(FAMILIES, key=level.__getitem__)
+    place = {family: (at + 0.5) / len(ordered) for at, family in enumerate(ordered)}
+    nearest = sorted(ordered, key=lambda family: abs(place[family] - difficulty))[: round(len(ordered) / 3) + 1]
+    return sorted(nearest, key=ordered.index)
 
 
 def _family_task(family: str, one: str, other: str, turn: int) -> dict[str, Any]:

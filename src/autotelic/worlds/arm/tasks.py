@@ -11,7 +11,7 @@
 
 Only `objects` or `fixtures`, and `goal`, must be there. A thing without `at` stands at a spot of its own; what is drawn
 anywhere on the table has no place of its own at all. Equal tasks have one canonical form and so one content address,
-however they are written.
+however they are written. Tasks of an environment also have `marks`, places with a name: {"goal": [x, y, z]}.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from autotelic.physics.arm.scenes import (
     X_RANGE,
     Y_RANGE,
     Fixture,
+    Mark,
     Placement,
     Scene,
     Thing,
@@ -43,6 +44,7 @@ MAX_FIXTURES = 3
 MAX_GOAL = 4
 ROBOTS = ("arm7", "ur5e")
 FIXTURES = ("bin", "drawer", "button")
+SETTING = ("objects", "fixtures", "marks", "robot")  # keys
 ANYWHERE = 0.6  # metres of randomisation that reach from any place on the table to every other
 APART = 0.1  # metres between a thing with a place of its own and one that is given a spot
 GRASP = 0.036  # half width of the widest thing that fits between the fingers
@@ -91,6 +93,7 @@ class Setting:
     start: Mapping[str, Placement]
 
     def plain(self) -> dict[str, Any]:
+        marks = {mark.name: [mark.x, mark.y, mark.z] for mark in self.scene.marks}
         return {
             "objects": [_plain_thing(thing, self.start[thing.name]) for thing in self.scene.things],
             "fixtures": [
@@ -98,13 +101,15 @@ class Setting:
                 for each in self.scene.fixtures
             ],
             "robot": self.scene.robot,
+            **({"marks": marks} if marks else {}),
         }  # fmt: skip
 
     def described(self) -> str:
         """What is on the table, in words."""
         things = [f"a {goals.spoken(thing.name)}" for thing in self.scene.things]
         things += [f"a {goals.spoken(fixture.name)}" for fixture in self.scene.fixtures]
-        return f"On the table: {', '.join(things)}."
+        marks = [f" The {goals.spoken(mark.name)} is {[mark.x, mark.y, mark.z]}." for mark in self.scene.marks]
+        return f"On the table: {', '.join(things) or 'nothing'}.{''.join(marks)}"
 
 
 @dataclass(frozen=True)
@@ -175,12 +180,16 @@ def parse(text: str) -> dict[str, Any]:
         raise RefusedError("format", f"not JSON: {' '.join(str(error).split())[:200]}") from None
     if type(found) is not dict:
         raise RefusedError("format", "not a JSON object")
+    if "marks" in found:
+        raise RefusedError("format", "a task that is proposed has no marks")
     return found
 
 
 def read(data: Mapping[str, Any]) -> ArmTask:
     """A task from the content of its JSON object; RefusedError says what is wrong with it."""
-    require_keys(data, ("objects", "fixtures", "robot", "goal", "randomisation", "horizon", "success"), "a task")
+    require_keys(
+        data, ("objects", "fixtures", "marks", "robot", "goal", "randomisation", "horizon", "success"), "a task"
+    )
     randomisation = _randomisation(data.get("randomisation", {}))
     setting = read_setting(data, anywhere=randomisation.position >= ANYWHERE)
     goal = read_goal(data.get("goal"), setting.scene)
@@ -205,11 +214,12 @@ def read_setting(data: Mapping[str, Any], *, anywhere: bool = False) -> Setting:
     rows = [_thing(row) for row in _rows(data.get("objects", []), "objects", MAX_THINGS)]
     if len({thing.name for thing, _ in rows}) < len(rows):
         raise RefusedError("names", "two objects of one colour and shape: they would have one name")
-    if not rows and not fixtures:
+    marks = _marks(data.get("marks", {}))
+    if not rows and not fixtures and not marks:
         raise RefusedError("format", "nothing on the table")
     rows.sort(key=lambda row: row[0].name)
     fixtures.sort(key=lambda fixture: fixture.name)
-    scene = Scene(tuple(thing for thing, _ in rows), tuple(fixtures), robot)
+    scene = Scene(tuple(thing for thing, _ in rows), tuple(fixtures), robot, marks)
     if anywhere:
         return Setting(scene, {thing.name: (0.5, 0.0, 0.0) for thing, _ in rows})
     given = [place for _, place in rows if place is not None]
@@ -309,6 +319,16 @@ def _fixture(row: Any) -> Fixture:
     return Fixture(kind, kind, *(_place(row.get("at"), kind, FIXTURE_RANGES[kind]) or FIXED[kind]))
 
 
+def _marks(data: Any) -> tuple[Mark, ...]:
+    require_keys(data, ("goal",), "marks")
+    found = []
+    for name, at in data.items():
+        if not isinstance(at, list) or len(at) != 3:
+            raise RefusedError("format", f"the place of {name} is not [x, y, z]")
+        found.append(Mark(name, *(number(value, f"the place of {name}", PLACE) for value in at)))
+    return tuple(found)
+
+
 def _predicate(row: Any, scene: Scene, what: str) -> Predicate:
     if not isinstance(row, list) or not row or not all(isinstance(part, str) for part in row):
         raise RefusedError("format", f'{what} is not a list of predicates such as ["lifted", "red_box"]')
@@ -331,6 +351,8 @@ def _predicate(row: Any, scene: Scene, what: str) -> Predicate:
 
 
 def _check_role(role: str, arg: str, scene: Scene, name: str) -> None:
+    if role in ("region", "any") and any(mark.name == arg for mark in scene.marks):
+        return
     if role == "region":
         if arg not in REGIONS:
             raise RefusedError("unknown", f"no region {arg!r:.60}: one of {', '.join(REGIONS)}")

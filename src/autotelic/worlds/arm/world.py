@@ -45,7 +45,7 @@ from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import read
+from autotelic.worlds.arm.tasks import read, read_setting
 from autotelic.worlds.arm.workers import Workers
 from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World
 from autotelic.worlds.code.kinds.base import Grade, RefusedError
@@ -78,6 +78,9 @@ class ArmWorldConfig:
             "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.03}},
         }
     }
+
+    # Where tasks are attempted one at a time (`play episodes=N`): tasks of control, any that the library has.
+    one_at_a_time: ClassVar[Mapping[str, str]] = {"kinds": "[induction]", "heldout": "false"}
 
     def __post_init__(self) -> None:
         if self.workers < 0:
@@ -302,6 +305,11 @@ class ArmWorld(World):
     def row_of(self, task: Task) -> str:
         """Control tasks are measured by family."""
         return read(task.spec["task"]).family if task.kind == "induction" else task.kind
+
+    def describe(self, task: Task) -> str:
+        if task.kind == "induction":
+            return read(task.spec["task"]).described()
+        return f"{self.kinds[task.kind].asks} {read_setting(task.spec['setting']).described()}"
 
     @cached_property
     def suite(self) -> list[Task]:

@@ -187,6 +187,7 @@ def start_of(start: Mapping[str, Placement]) -> tuple[tuple[str, Placement], ...
 def written_state(scene: Scene, start: Mapping[str, Placement]) -> State:
     """A start as goals see it, before anything is simulated."""
     positions = {fixture.name: _fixture_point(fixture) for fixture in scene.fixtures}
+    positions |= {mark.name: (mark.x, mark.y, mark.z) for mark in scene.marks}
     for thing in scene.things:
         x, y, _ = start[thing.name]
         positions[thing.name] = (x, y, places.centre_height(thing))
