@@ -63,12 +63,13 @@ def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
             )
     again = world.judge([(task, answer) for task, answer, _, _ in batch], batch[0][2].seed)
     return [
-        {"sample": sample, "task": task.id, "was": _judgement(before), "is": _judgement(after)}
+        {"sample": sample, "task": task.id, "was": judgement(before), "is": judgement(after)}
         for (task, _, before, sample), after in zip(batch, again, strict=True)
-        if _judgement(before) != _judgement(after)
+        if judgement(before) != judgement(after)
     ]
 
 
-def _judgement(verdict: Verdict) -> str:
+def judgement(verdict: Verdict) -> str:
+    """What must come out the same."""
     state = f", state {verdict.metrics['state']:.0f}" if "state" in verdict.metrics else ""  # where it ended, exactly
     return f"{'solved' if verdict.solved else 'not solved'} ({verdict.outcome}, score {verdict.score!r}{state})"

@@ -36,22 +36,25 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics.arm.pictures import Painter
+from autotelic.physics.arm.scenes import Scene, compiled
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
-from autotelic.worlds.arm.episodes import Ended, Job
-from autotelic.worlds.arm.kinds import ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
+from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
 from autotelic.worlds.arm.tasks import read
 from autotelic.worlds.arm.workers import Workers
-from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World
+from autotelic.worlds.base import Answer, Clip, Proposal, Rejection, Replay, Task, Verdict, World
 from autotelic.worlds.code.kinds.base import Grade, RefusedError
 from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
+_NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
 _Pair = tuple[str, str]  # the id of a task, and an answer
 
 
@@ -87,6 +90,8 @@ class ArmWorld(World):
 
     name = "arm"
     Config = ArmWorldConfig
+    goals: ClassVar[Mapping[str, str]] = {name: kind.goal_at for name, kind in BUILT_IN.items()}
+    seen = True
     kinds: Mapping[str, ArmKind]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: ArmWorldConfig | None = None) -> None:
@@ -96,9 +101,13 @@ class ArmWorld(World):
         self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
+        self._painter: Painter | None = None
 
     def close(self) -> None:
         self._workers.close()
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
 
     def __enter__(self) -> ArmWorld:
         return self
@@ -176,7 +185,7 @@ class ArmWorld(World):
     def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
         try:
             return Proposal(kind, self.kinds[kind].restate(spec))
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError, RefusedError) as error:
+        except (*_NO_SPEC, RefusedError) as error:
             raise ValueError(f"not a spec of {kind}: {type(error).__name__} {error}") from error
 
     # Judging
@@ -267,6 +276,43 @@ class ArmWorld(World):
         if ended.before is None or goals.holds(control.goal, control.scene, ended.before):
             return False
         return self.kinds[task.kind].succeeded(task, ended)
+
+    # Looking
+
+    @classmethod
+    def readable(cls, task: Task) -> list[tuple[str, str]]:
+        try:
+            return BUILT_IN[task.kind](KindConfig()).readable(task.spec)
+        except (*_NO_SPEC, RefusedError):  # of another version or damaged: as it is stored
+            return super().readable(task)
+
+    def replay(self, task: Task, answer: Answer, seed: int) -> Replay:
+        try:
+            return self._replay(task, answer, seed)
+        except _NO_SPEC as error:
+            raise UserError(f"task {task.id} is damaged: {type(error).__name__} {error}") from error
+
+    def _replay(self, task: Task, answer: Answer, seed: int) -> Replay:
+        attempt, key, kind = self._read(task, answer, seed), (task.id, answer.text), self.kinds[task.kind]
+        if isinstance(attempt, Attempt):
+            attempt = replace(attempt, jobs=tuple(replace(job, filmed=True) for job in attempt.jobs))
+        ended = self._tried({task.id: task}, {key: attempt})[key]
+        verdict = self._verdict(task, attempt, ended, seed)
+        asked = kind.asked_about(task)
+        if asked is not None:
+            ended = self.run([replace(asked, filmed=True)])
+            if not kind.bears_out(task, ended[0]):
+                detail = "what was asked about comes out otherwise"
+                verdict = replace(verdict, solved=False, outcome="nondeterministic", detail=detail)
+        return Replay(verdict, [self._clip(kind.scene(task.spec), each.film) for each in ended if each.film])
+
+    def _clip(self, scene: Scene, film: Sequence[np.ndarray]) -> Clip:
+        def draw(number: int, width: int, height: int) -> np.ndarray:
+            if self._painter is None:
+                self._painter = Painter()
+            return self._painter.draw(compiled(scene), film[number], width, height)
+
+        return Clip(len(film), PICTURES, draw)
 
     # The brief wording
 

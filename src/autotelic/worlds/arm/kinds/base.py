@@ -68,6 +68,7 @@ class ArmKind(Kind):
     name: ClassVar[str]
     asks: ClassVar[str]
     answer_form: ClassVar[str]
+    goal_at: ClassVar[str]  # where the predicates stand in a spec: a path of SQLite's JSON
 
     def __init__(self, config: KindConfig) -> None:
         self.config = config
@@ -111,6 +112,24 @@ class ArmKind(Kind):
     @abstractmethod
     def key(self, spec: Mapping[str, Any]) -> str:
         """What a task asks: no proposal may ask the same as a held-out task."""
+
+    # Looking
+
+    @abstractmethod
+    def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """A task as titled texts, for people; first of all what it is about."""
+
+    @abstractmethod
+    def scene(self, spec: Mapping[str, Any]) -> Scene:
+        """What is on the table."""
+
+    def asked_about(self, task: Task) -> Job | None:
+        """What there is to see of a task whose answers run nothing themselves."""
+        return None
+
+    def bears_out(self, task: Task, ended: Ended) -> bool:
+        """Whether that came out as the task says."""
+        return True
 
     # Texts
 
@@ -258,6 +277,11 @@ def answer_of(asked: Sequence[Predicate], scene: Scene, state: State, name: str)
 
 
 # Words
+
+
+def listed(goal: Sequence[Predicate]) -> str:
+    """Predicates, one a line."""
+    return "\n".join(map(str, goal))
 
 
 @lru_cache(maxsize=1)
