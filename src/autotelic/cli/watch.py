@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autotelic import registry
-from autotelic.cli import carry, play, play_session, verify
+from autotelic.cli import carry, play, play_session
 from autotelic.cli.arguments import add_json, add_run, figure, pairs, print_json, whole
 from autotelic.errors import UserError
 from autotelic.play.archive import Archive, Attempt
@@ -178,7 +178,7 @@ def _chosen(archive: Archive, id: str, given: str | None) -> tuple[int, int]:
 
 def _difference(attempt: Attempt, replay: Replay, version: str) -> str:
     """A line that says what came out otherwise than it was judged; empty where nothing did."""
-    was, now = (verify.judgement(verdict) for verdict in (attempt.verdict, replay.verdict))
+    was, now = attempt.verdict.judgement, replay.verdict.judgement
     if was == now:
         return ""
     judged = attempt.verdict.version

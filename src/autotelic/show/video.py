@@ -162,8 +162,8 @@ def pictures_of(path: str | Path, count: int = 12) -> list[tuple[float, np.ndarr
         ]
 
 
-def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4) -> bytes:
-    """Pictures in rows, with the time written on each, as PNG."""
+def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4, colours: int | None = None) -> bytes:
+    """Pictures in rows, with the time written on each, as PNG; with fewer colours it takes fewer bytes."""
     height, width = pictures[0][1].shape[:2]
     small = (min(width, _PICTURE), max(1, round(height * min(1.0, _PICTURE / width))))
     columns = min(columns, len(pictures))
@@ -179,5 +179,5 @@ def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4
         place = (corner[0] + 6, corner[1] + 4)
         draw.text(place, f"{seconds:.1f} s", "white", font, stroke_width=2, stroke_fill="black")
     buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
+    (sheet if colours is None else sheet.quantize(colours)).save(buffer, "PNG", optimize=True)
     return buffer.getvalue()

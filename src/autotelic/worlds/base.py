@@ -83,6 +83,12 @@ class Verdict:
     def evidence(self) -> bool:
         return self.outcome not in self.NOT_EVIDENCE
 
+    @property
+    def judgement(self) -> str:
+        """What must come out the same when it is judged again. Timings and wording may differ."""
+        state = f", state {self.metrics['state']:.0f}" if "state" in self.metrics else ""  # where it ended, exactly
+        return f"{'solved' if self.solved else 'not solved'} ({self.outcome}, score {self.score!r}{state})"
+
 
 @dataclass(frozen=True)
 class Clip:
