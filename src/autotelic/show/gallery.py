@@ -24,7 +24,7 @@ from autotelic.worlds.base import Task, World
 
 CARDS = 12
 PICTURES, WIDTH, HEIGHT, COLUMNS = 6, 160, 120, 3  # of a card
-COLOURS = 64  # of its sheet: a third of the bytes, and hardly to be told apart
+COLOURS = 128  # of its sheet: half the bytes, and hardly to be told apart
 CHARACTERS = 3000  # of one text
 PATIENCE = 30.0  # seconds after which no more pictures are made
 
@@ -105,8 +105,8 @@ def shown(page: Page, kind_of_world: type[World], world: World | None = None) ->
     exhibits = chosen(page.run.archive, kind_of_world.goals)
     pictures = _pictures(world, exhibits) if world is not None else [""] * len(exhibits)
     note = (
-        '<p class="note">Some of the attempts, chosen to differ in kind, predicate, outcome and difficulty. Pictures are '
-        "of the attempt run again, exactly as it was judged, and where there were several starts of the last.</p>"
+        '<p class="note">Some of the attempts, chosen to differ in kind, predicate, outcome and difficulty. Pictures '
+        "are of the attempt run again, exactly as it was judged, and where there were several starts of the last.</p>"
     )
     cards = [_card(page, kind_of_world, *pair) for pair in zip(exhibits, pictures, strict=True)]
     return (note if cards else "") + two(cards, "No task has been attempted yet.")
@@ -177,7 +177,13 @@ def _card(page: Page, world: type[World], exhibit: Exhibit, picture: str) -> str
         f'<p><span class="{"good" if verdict.solved else "bad"}">{text(verdict.outcome)}</span> '
         f'<span class="soft">{text(" · ".join(facts))}</span></p>'
         + (_soft(cut(verdict.detail, CHARACTERS)) if verdict.detail else "")
-        + "".join(f"<h4>{text(title)}</h4><pre>{text(words)}</pre>" for title, words in blocks)
+        + "".join(_block(title, words) for title, words in blocks)
         + (f'<p class="pills soft">{pills}</p>' if pills else "")
         + f"<p><code>{text(command)}</code></p></figure>"
     )
+
+
+def _block(title: str, words: str) -> str:
+    """A text below its title; plain data is folded away."""
+    opened = "" if words.startswith("{") else " open"
+    return f"<details{opened}><summary>{text(title)}</summary><pre>{text(words)}</pre></details>"

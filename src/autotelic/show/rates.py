@@ -83,7 +83,7 @@ def shown(page: Page, goals: Mapping[str, str]) -> str:
                 title = f"Solve rate by predicate: {kind}{f', from the {at + 1}th' if at else ''}"
                 cards.append(_chart(page, title, "in a task's goal, the most attempted first", rates, names))
             thirds = by_difficulty(store, kind)
-            note = "thirds of the tasks, by their features' ranks: predicates, things, level …"
+            note = "thirds of the tasks, by the ranks of their features, as curricula see them"
             cards.append(_chart(page, f"Solve rate by difficulty: {kind}", note, thirds, list(thirds)))
     finally:
         store.close()

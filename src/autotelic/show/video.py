@@ -179,5 +179,7 @@ def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4
         place = (corner[0] + 6, corner[1] + 4)
         draw.text(place, f"{seconds:.1f} s", "white", font, stroke_width=2, stroke_fill="black")
     buffer = io.BytesIO()
-    (sheet if colours is None else sheet.quantize(colours)).save(buffer, "PNG", optimize=True)
+    if colours is not None:  # not Pillow's usual way, to which the colour of a small thing is nothing
+        sheet = sheet.quantize(colours, Image.Quantize.FASTOCTREE)
+    sheet.save(buffer, "PNG", optimize=colours is not None)
     return buffer.getvalue()

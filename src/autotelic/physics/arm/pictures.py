@@ -1,4 +1,5 @@
-"""Pictures of cells, from a camera that sees the table, the arm and all fixtures."""
+"""Pictures of cells, from a camera that sees the table, the arm and all fixtures; small ones from nearer, where it sees
+the gripper and all that it can reach."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import numpy as np
 from autotelic.physics.arm.cell import CAMERA, Cell
 
 SHADOWS = 2048  # pixels across of what they are drawn from: more take longer and are not seen
-SMALL = 320  # pixels across a picture, up to which shadows hide more than they show
+SMALL = 320  # pixels across a picture, below which things would be specks, and shadows hide more than they show
+_MIDDLE, _DISTANCE, _AZIMUTH, _ELEVATION = (0.5, 0.0, 0.1), 1.0, 75.0, -35.0  # of the nearer camera: m, degrees
 _ROOM = 500  # geoms that can be drawn: several times what a cell has
 
 
@@ -24,7 +26,7 @@ class Painter:
         self._graphics = mujoco.GLContext(640, 480)
         self._context: mujoco.MjrContext | None = None
         self._turned: tuple[Cell, int, int] | None = None  # what the context is for
-        self._camera, self._options = mujoco.MjvCamera(), mujoco.MjvOption()
+        self._options = mujoco.MjvOption()
 
     def draw(self, cell: Cell, positions: np.ndarray, width: int, height: int) -> np.ndarray:
         """The cell with everything where `positions`, its qpos, says: uint8 [height, width, 3]."""
@@ -47,8 +49,8 @@ class Painter:
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
         model.vis.quality.shadowsize = SHADOWS
         self._data, self._scene = mujoco.MjData(model), mujoco.MjvScene(model, maxgeom=_ROOM)
-        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = width > SMALL
-        self._camera.type, self._camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera(CAMERA).id
+        self._scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = width >= SMALL
+        self._camera = _camera(model, near=width < SMALL)
         self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50.value)
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
         self._turned = (cell, width, height)
@@ -64,3 +66,14 @@ class Painter:
             self._graphics.make_current()
             self._let_go()
         self._graphics.free()
+
+
+def _camera(model: mujoco.MjModel, near: bool) -> mujoco.MjvCamera:
+    camera = mujoco.MjvCamera()
+    if near:
+        camera.type = mujoco.mjtCamera.mjCAMERA_FREE
+        camera.lookat[:] = _MIDDLE
+        camera.distance, camera.azimuth, camera.elevation = _DISTANCE, _AZIMUTH, _ELEVATION
+    else:
+        camera.type, camera.fixedcamid = mujoco.mjtCamera.mjCAMERA_FIXED, model.camera(CAMERA).id
+    return camera
