@@ -134,6 +134,7 @@ def test_a_card_says_all_of_an_attempt_and_nothing_in_it_is_markup(tmp_path):
     assert "goal near(red_box)" in shown
     assert "'</pre><script>alert(1)</script>'" in shown
     assert "wrong attempt 2 of 2 · step 1" in shown
+    assert "No pictures: they are drawn when a run reaches its bound." in shown
     assert "near(red_box) is 0.2 away <b>" in shown
     assert f"autotelic watch robot task={task.id[:12]} attempt=2" in shown
 

@@ -103,7 +103,8 @@ def shown(page: Page, kind_of_world: type[World], world: World | None = None) ->
     if not kind_of_world.seen:
         return ""
     exhibits = chosen(page.run.archive, kind_of_world.goals)
-    pictures = _pictures(world, exhibits) if world is not None else [""] * len(exhibits)
+    without = _soft("No pictures: they are drawn when a run reaches its bound. The command below films the attempt.")
+    pictures = _pictures(world, exhibits) if world is not None else [without] * len(exhibits)
     note = (
         '<p class="note">Some of the attempts, chosen to differ in kind, predicate, outcome and difficulty. Pictures '
         "are of the attempt run again, exactly as it was judged, and where there were several starts of the last.</p>"

@@ -5,7 +5,7 @@ All is counted in the archive's own file: what comes out of it is one row a step
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +78,7 @@ def shown(page: Page, goals: Mapping[str, str]) -> str:
         for kind in (kind for kind in page.kinds if kind in goals):
             rates = by_predicate(store, kind, goals[kind])
             ordered = sorted(rates, key=lambda name: (-_total(rates[name])[1], name))
-            for at in range(0, min(len(ordered), _LINES * _CHARTS), _LINES):
-                names = ordered[at : at + _LINES]
+            for at, names in _charts(ordered):
                 title = f"Solve rate by predicate: {kind}{f', from the {at + 1}th' if at else ''}"
                 cards.append(_chart(page, title, "in a task's goal, the most attempted first", rates, names))
             thirds = by_difficulty(store, kind)
@@ -90,11 +89,19 @@ def shown(page: Page, goals: Mapping[str, str]) -> str:
     return grid(cards)
 
 
+def _charts(names: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Names for as few charts as they fit in, about the same number each, with the place of each chart's first."""
+    shown = list(names[: _LINES * _CHARTS])
+    size = -(-len(shown) // max(1, -(-len(shown) // _LINES)))
+    for at in range(0, len(shown), max(size, 1)):
+        yield at, shown[at : at + size]
+
+
 def _total(rate: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
     return sum(solved for solved, _ in rate.values()), sum(attempts for _, attempts in rate.values())
 
 
-def _chart(page: Page, title: str, note: str, rates: Rates, names: list[str]) -> str:
+def _chart(page: Page, title: str, note: str, rates: Rates, names: Sequence[str]) -> str:
     if not names:
         return ""
     steps = page.curves.steps
