@@ -21,7 +21,7 @@ VERBS = {
     "eval": "measures a run's player on a held-out suite, or its policy over episodes",
     "compare": "runs side by side: paired seeds, spread, confidence interval, config differences, a plot",
     "verify": "judges a run's archive again, here, and prints every verdict that differs",
-    "watch": "films a run's policy: MP4 and a sheet of pictures",
+    "watch": "films a run's policy, or an archived attempt of the arm: MP4 and a sheet of pictures",
     "export": "writes a run's archive as JSON lines, or its policy as ONNX",
     "data": "demonstrations as files: collect writes episodes of a player or a policy that are verified successes",
     "runs": "lists runs with their headline figures",

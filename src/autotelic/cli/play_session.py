@@ -197,11 +197,12 @@ def play(directory: Run, config: PlayConfig) -> int:
             after_step=say,
             last=lambda console: _measure(loop, "after", console) if config.evaluate else None,
         )
-    # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.
-    from autotelic.show.report import write_report
-    from autotelic.show.summary import summary_table
+        # Imported when there is something to show: plotting takes long to load, and a mistake should be said at once.
+        from autotelic.show.report import write_report
+        from autotelic.show.summary import summary_table
 
-    write_report(directory.path)
+        # Who stops a run waits for no pictures.
+        write_report(directory.path, loop.world if not code else None)
     if not code:
         Console(highlight=False).print(summary_table(directory))
     return code

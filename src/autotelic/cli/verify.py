@@ -55,7 +55,7 @@ def _batches(archive: Archive) -> Iterator[list[Row]]:
 
 
 def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
-    """The verdicts of a batch that come out different. Timings and wording may differ; the judgement may not."""
+    """The verdicts of a batch that come out different."""
     for _, _, verdict, _ in batch:
         if verdict.version != world.version:
             raise UserError(
@@ -64,12 +64,7 @@ def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
             )
     again = world.judge([(task, answer) for task, answer, _, _ in batch], batch[0][2].seed)
     return [
-        {"sample": sample, "task": task.id, "was": _judgement(before), "is": _judgement(after)}
+        {"sample": sample, "task": task.id, "was": before.judgement, "is": after.judgement}
         for (task, _, before, sample), after in zip(batch, again, strict=True)
-        if _judgement(before) != _judgement(after)
+        if before.judgement != after.judgement
     ]
-
-
-def _judgement(verdict: Verdict) -> str:
-    state = f", state {verdict.metrics['state']:.0f}" if "state" in verdict.metrics else ""  # where it ended, exactly
-    return f"{'solved' if verdict.solved else 'not solved'} ({verdict.outcome}, score {verdict.score!r}{state})"

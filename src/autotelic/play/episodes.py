@@ -60,7 +60,7 @@ def attempted(loop: Loop) -> list[Episode]:
             Episode(
                 task,
                 loop.world.row_of(task),
-                loop.world.describe(task),
+                " ".join(loop.world.readable(task)[0][1].split()),
                 "" if difficulty is None else str(difficulty),
                 sample.text,
                 sample.claim if claimed is None else bool(claimed),

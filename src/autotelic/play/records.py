@@ -112,15 +112,36 @@ class Records:
             )
         ]
 
-    def attempts(self, id: str, limit: int = 100) -> list[Attempt]:
-        """The first judged answers to a task, in order."""
+    def beginning(self, prefix: str, limit: int) -> list[str]:
+        """Ids of tasks that begin so, in the order of the alphabet."""
+        found = self._store.rows(
+            "SELECT id FROM tasks WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", (prefix, f"{prefix}\U0010ffff", limit)
+        )
+        return [id for (id,) in found]
+
+    def newest_solved(self, kind: str) -> str | None:
+        """The task of a kind that was solved last."""
+        return self._store.value(
+            "SELECT t.id FROM verdicts v JOIN tasks t ON t.n = v.task WHERE v.solved AND t.kind = ? "
+            "ORDER BY v.n DESC LIMIT 1",
+            (kind,),
+        )
+
+    def solved(self, id: str) -> list[bool]:
+        """Of every judged answer to a task, in order, whether it solved it."""
+        rows = (self.rows_of({id})[id],)
+        found = self._store.rows("SELECT solved FROM verdicts WHERE task = ? ORDER BY n", rows)
+        return [bool(solved) for (solved,) in found]
+
+    def attempts(self, id: str, limit: int = 100, skip: int = 0) -> list[Attempt]:
+        """Judged answers to a task, in order: the first, or those after the first few."""
         return [
             Attempt(step, sample, self._answer(text, claim), reward, self._verdict(*columns))
             for step, sample, text, claim, reward, *columns in self._store.rows(
                 f"SELECT v.step, v.sample, a.text, p.claim, p.reward, {_VERDICT} FROM verdicts v "
                 "JOIN samples p ON p.n = v.sample JOIN answers a ON a.n = p.answer "
-                "WHERE v.task = ? ORDER BY v.n LIMIT ?",
-                (self.rows_of({id})[id], limit),
+                "WHERE v.task = ? ORDER BY v.n LIMIT ? OFFSET ?",
+                (self.rows_of({id})[id], limit, skip),
             )
         ]
 

@@ -25,13 +25,22 @@ Section = tuple[str, str, str]  # its name, its title, what is in it
 
 
 def document(
-    page: Page, subject: str, sections: Sequence[Section], *, script: str = "", data: str = "", files: bool = False
+    page: Page,
+    subject: str,
+    sections: Sequence[Section],
+    *,
+    script: str = "",
+    data: str = "",
+    files: bool = False,
+    pictures: bool = False,
 ) -> str:
     """The page: sections that are not empty below a title and links to them. `subject` is what the run was about;
-    `data` is JSON for the script, in which nothing can end its element; `files` allows pictures and videos beside."""
+    `data` is JSON for the script, in which nothing can end its element; `files` allows pictures and videos beside the
+    page, `pictures` those inside it."""
     style = plots.style_variables() + asset("page.css")
     # Not every browser takes 'self' for the files beside a page that was opened from disk.
     beside = "media-src 'self' file:; img-src 'self' file:; " if files else ""
+    beside += "img-src data:; " if pictures else ""
     policy = (
         f"default-src 'none'; {_allowed('script', script)}{_allowed('style', style)}{beside}"
         "base-uri 'none'; form-action 'none'"

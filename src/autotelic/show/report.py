@@ -14,11 +14,12 @@ import numpy as np
 
 from autotelic.runs.directory import Run, find
 from autotelic.runs.files import write_atomic
-from autotelic.show import curriculum, learned, plots, specimens, train_report
+from autotelic.show import curriculum, gallery, learned, plots, rates, specimens, train_report
 from autotelic.show.document import asset, configuration, cost, document, minutes, tiles
 from autotelic.show.figures import Curves, in_order
 from autotelic.show.markup import Page, card, change, embedded, grid, table, text, two
 from autotelic.show.plots import Curve
+from autotelic.worlds.base import World
 
 _MAX_LAYERS = 9  # of a stack; the rest is one layer
 _LEDGER = {
@@ -43,15 +44,16 @@ _WORK = {
 }
 
 
-def write_report(run_path: str | Path) -> Path:
-    """Writes report.html into a run's directory, also while the run goes on, and returns its path."""
+def write_report(run_path: str | Path, world: World | None = None) -> Path:
+    """Writes report.html into a run's directory, also while the run goes on, and returns its path. `world`, that of a
+    run of self-play, is asked for pictures of attempts where it has any."""
     with Run.open(find(run_path), readonly=True) as run:
-        shown = train_report.shown(run) if run.meta.get("verb") == "train" else _shown(run)
+        shown = train_report.shown(run) if run.meta.get("verb") == "train" else _shown(run, world)
         write_atomic(run.report, shown)
         return run.report
 
 
-def _shown(run: Run) -> str:
+def _shown(run: Run, world: World | None) -> str:
     """A run of self-play."""
     curves = Curves.read(run.metrics.path)
     counts = specimens.counts(run.archive)
@@ -60,21 +62,32 @@ def _shown(run: Run) -> str:
     exams = {*result.get("heldout", {}), *(name for name in curves.under("heldout") if "/" not in name)}
     page = Page(run, curves, result, counts, kinds, plots.kind_colours([*kinds, *exams]))
     sample = specimens.sample(run.archive, curves)
+    kind_of_world = specimens.world_of(_world_name(run, result))
+    exhibits = gallery.shown(page, kind_of_world, world)
     spent = cost(page, _PHASES, _WORK)
     sections = [
         ("headline", "Headline", _headline(page)),
         ("heldout", "Held-out accuracy", learned.heldout(page)),
         ("players", "Proposing and solving", learned.players(page)),
         ("difficulty", "Difficulty", learned.difficulty(page)),
+        ("rates", "Solve rates", rates.shown(page, kind_of_world.goals)),
         ("curriculum", "Curriculum", curriculum.path(page)),
         ("learner", "Learning", learned.learner(page)),
         ("outcomes", "Outcomes", _outcomes(page)),
+        ("gallery", "Gallery", exhibits),
         ("tasks", "Tasks and answers", _browser(page, sample)),
         ("cost", "Cost", two(spent, "No time was measured yet.")),
         ("configuration", "Configuration", configuration(page)),
     ]
-    world = f"world {result['world']}" if result.get("world") else ""
-    return document(page, world, sections, script=asset("page.js"), data=embedded(sample))
+    subject = f"world {result['world']}" if result.get("world") else ""
+    data = embedded(sample)
+    return document(page, subject, sections, script=asset("page.js"), data=data, pictures=bool(exhibits))
+
+
+def _world_name(run: Run, result: Mapping[str, Any]) -> str:
+    """As the run says at its end, or as it was asked."""
+    section = run.config().get("world")
+    return str(result.get("world") or (section.get("name") if isinstance(section, dict) else "") or "")
 
 
 # --- sections -------------------------------------------------------------------------------------------------------

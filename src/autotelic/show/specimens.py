@@ -11,16 +11,18 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autotelic.play.records import Attempt, Entry, Records, from_text
+from autotelic import registry
+from autotelic.errors import UserError
+from autotelic.play.records import Attempt, Records, from_text
 from autotelic.play.store import Store
 from autotelic.show.figures import Curves, in_order
-from autotelic.worlds.code import literals
-from autotelic.worlds.code.sandbox import values
+from autotelic.worlds.base import World
 
 Plain = Any
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
@@ -161,6 +163,7 @@ class _Reader:
         entry = entries[0]
         attempts = self._records.attempts(entry.task.id, self._bounds.attempts)
         total = self._store.value("SELECT count(*) FROM verdicts WHERE task = ?", (n,))
+        texts = world_of(entry.task.world).readable(entry.task)
         item = {
             "type": "task",
             "n": n,
@@ -172,7 +175,7 @@ class _Reader:
             "attempts": entry.attempts,
             "retired": None if entry.retired_step is None else [entry.retired_step, self._cut(str(entry.retired_why))],
             "features": {self._cut(name): value for name, value in entry.task.features.items()},
-            "spec": [[self._cut(key), self._cut(text)] for key, text in readable(entry)],
+            "spec": [[self._cut(title), self._cut(text)] for title, text in texts],
             "answers": [self._attempt(attempt) for attempt in attempts],
             "judged": total,
         }
@@ -212,9 +215,7 @@ class _Reader:
         return {"proposal": self._cut(from_text(text)), "reward": reward, "lineage": lineage}
 
     def _cut(self, text: str) -> str:
-        limit = self._bounds.characters
-        kept = text if len(text) <= limit else f"{text[:limit]}\n… ({len(text)} characters in all)"
-        return visible(kept)
+        return cut(text, self._bounds.characters)
 
 
 def standing(attempts: int, solved: int) -> str:
@@ -223,48 +224,25 @@ def standing(attempts: int, solved: int) -> str:
     return "never solved" if not solved else "always solved" if solved == attempts else "sometimes solved"
 
 
+def cut(text: str, limit: int) -> str:
+    """As much of a foreign text as is shown of it."""
+    kept = text if len(text) <= limit else f"{text[:limit]}\n… ({len(text)} characters in all)"
+    return visible(kept)
+
+
 def visible(text: str) -> str:
     """Text as it is, but for characters that are not seen, reorder their neighbours, or are no characters."""
     return text.translate(_VISIBLE).encode("utf-8", "backslashreplace").decode()
 
 
-def readable(entry: Entry) -> list[tuple[str, str]]:
-    """A task's spec as titled texts. Values of the code world are shown as the literals they stand for."""
-    spec = dict(entry.task.spec)
-    parts: list[tuple[str, str]] = []
-    if isinstance(spec.get("program"), str):
-        parts.append(("program", spec.pop("program")))
-    if entry.task.world == "code":
-        spec.pop("key", None)  # the address of the canonical program: nothing to read
-        inputs, outputs = spec.get("inputs"), spec.get("outputs")
-        if isinstance(inputs, list) and isinstance(outputs, list) and len(inputs) == len(outputs):
-            shown = spec.pop("shown", None)
-            del spec["inputs"], spec["outputs"]
-            parts += [("pairs", _pairs(inputs, outputs, shown if isinstance(shown, int) else len(inputs)))]
-        for key in ("input", "output"):
-            if key in spec:
-                parts.append((key, _literal(spec.pop(key), arguments=key == "input")))
-    parts += [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in spec.items() if value]
-    return parts
-
-
-def _pairs(inputs: Sequence[Plain], outputs: Sequence[Plain], shown: int) -> str:
-    lines = []
-    for at, (given, wanted) in enumerate(zip(inputs, outputs, strict=True)):
-        call = f"f({_literal(given, arguments=True)}) == {_literal(wanted)}"
-        lines.append(f"{call}{'' if at < shown else '   # hidden'}")
-    return "\n".join(lines)
-
-
-def _literal(encoded: Plain, arguments: bool = False) -> str:
-    """A canonical text as a Python literal; as it stands if it is none."""
-    if not isinstance(encoded, str):
-        return json.dumps(encoded)
+@cache
+def world_of(name: str) -> type[World]:
+    """The class of a world, for what it says of its tasks. Of one that is not installed here, they are shown as they
+    are stored."""
     try:
-        value = values.decode(encoded)
-        return literals.render_items(value) if arguments and isinstance(value, tuple) else literals.render(value)
-    except (values.Malformed, ValueError, RecursionError):
-        return encoded
+        return registry.get("worlds", name)
+    except UserError:
+        return World
 
 
 def _shared(groups: Mapping[tuple[str, str], set[int]], limit: int) -> set[int]:

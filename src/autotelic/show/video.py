@@ -1,24 +1,29 @@
-"""Films of a policy at work: MP4 that every browser plays, and a sheet of pictures for those who cannot wait."""
+"""Films of a policy at work, or of an attempt that was judged: MP4 that every browser plays, and a sheet of pictures
+for those who cannot wait."""
 
 from __future__ import annotations
 
 import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from autotelic.errors import UserError
-from autotelic.physics.base import Environment
-from autotelic.policies.base import Policy
 from autotelic.registry import optional
 from autotelic.runs import seeds
 from autotelic.runs.files import write_atomic
-from autotelic.training.evaluate import as_tensors
+from autotelic.worlds.base import Clip
+
+if TYPE_CHECKING:
+    from autotelic.physics.base import Environment
+    from autotelic.policies.base import Policy
 
 FASTEST = 30.0  # pictures a second: more is not seen
 _GAP, _PICTURE = 4, 320  # of a sheet: pixels between pictures, and the width of one
@@ -66,6 +71,8 @@ class Film:
             yield from self._play(episode, seeds.derive(self.seed, "film", number))
 
     def _play(self, episode: Episode, seed: int) -> Iterator[np.ndarray]:
+        from autotelic.training.evaluate import as_tensors  # policies alone need torch
+
         obs = as_tensors(self.environment.reset(seed))
         while True:
             if episode.length % self.skip == 0:
@@ -84,17 +91,40 @@ class Film:
             obs = as_tensors(step.obs)
 
     def _picture(self) -> np.ndarray:
-        width, height = self.size
-        try:
-            return self.environment.frame(0, width, height)
-        except UserError:
-            raise
-        except Exception as error:  # every way of drawing fails in its own way
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise UserError(
-                f"{self.environment.name} cannot be drawn: {reason}; without a screen set MUJOCO_GL=egl (Debian's "
-                "libegl1) or MUJOCO_GL=osmesa (libosmesa6)"
-            ) from error
+        with drawing(self.environment.name):
+            return self.environment.frame(0, *self.size)
+
+
+class Shown:
+    """Clips one after the other, in real time. Iterating over it makes the pictures."""
+
+    def __init__(self, clips: Sequence[Clip], *, seconds: float = 10.0, width: int = 640, height: int = 480) -> None:
+        """Of each clip at most so many seconds."""
+        self.size, self.fps = (width, height), clips[0].fps
+        self._parts = [(clip, min(clip.count, round(seconds * clip.fps) + 1)) for clip in clips]
+        self.most = sum(count for _, count in self._parts)  # pictures
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for clip, count in self._parts:
+            for number in range(count):
+                with drawing("the attempt"):
+                    picture = clip.draw(number, *self.size)
+                yield picture
+
+
+@contextmanager
+def drawing(what: str) -> Iterator[None]:
+    """Every way of drawing fails in its own way: one line says what to do."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"{what} cannot be drawn: {reason}; without a screen set MUJOCO_GL=egl (Debian's libegl1) or "
+            "MUJOCO_GL=osmesa (libosmesa6)"
+        ) from error
 
 
 def write_mp4(path: str | Path, frames: Iterable[np.ndarray], fps: float) -> None:
@@ -132,8 +162,8 @@ def pictures_of(path: str | Path, count: int = 12) -> list[tuple[float, np.ndarr
         ]
 
 
-def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4) -> bytes:
-    """Pictures in rows, with the time written on each, as PNG."""
+def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4, colours: int | None = None) -> bytes:
+    """Pictures in rows, with the time written on each, as PNG; with fewer colours it takes fewer bytes."""
     height, width = pictures[0][1].shape[:2]
     small = (min(width, _PICTURE), max(1, round(height * min(1.0, _PICTURE / width))))
     columns = min(columns, len(pictures))
@@ -149,5 +179,7 @@ def contact_sheet(pictures: Sequence[tuple[float, np.ndarray]], columns: int = 4
         place = (corner[0] + 6, corner[1] + 4)
         draw.text(place, f"{seconds:.1f} s", "white", font, stroke_width=2, stroke_fill="black")
     buffer = io.BytesIO()
-    sheet.save(buffer, "PNG")
+    if colours is not None:  # not Pillow's usual way, to which the colour of a small thing is nothing
+        sheet = sheet.quantize(colours, Image.Quantize.FASTOCTREE)
+    sheet.save(buffer, "PNG", optimize=colours is not None)
     return buffer.getvalue()

@@ -6,6 +6,7 @@ batched and deterministic given their seeds; neither takes a player's word for a
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -82,6 +83,29 @@ class Verdict:
     @property
     def evidence(self) -> bool:
         return self.outcome not in self.NOT_EVIDENCE
+
+    @property
+    def judgement(self) -> str:
+        """What must come out the same when it is judged again. Timings and wording may differ."""
+        state = f", state {self.metrics['state']:.0f}" if "state" in self.metrics else ""  # where it ended, exactly
+        return f"{'solved' if self.solved else 'not solved'} ({self.outcome}, score {self.score!r}{state})"
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What was to be seen of an episode: pictures at even distances in time, drawn when they are asked for."""
+
+    count: int  # of pictures
+    fps: float  # of them a second
+    draw: Callable[[int, int, int], np.ndarray]  # number, width, height: uint8 [height, width, 3]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """An answer that was judged once more: what the world says of it now, and what there was to see."""
+
+    verdict: Verdict
+    clips: Sequence[Clip] = ()  # none where nothing came to be run
 
 
 @dataclass(frozen=True)
@@ -180,6 +204,10 @@ class World(ABC):
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
     library: Library | None = None  # for players without a model; those of the code world bring their own
     hindsight: bool = False  # asked for: let the verdict on one wrong answer a task say which other task it solves
+    # Where the predicates of a task's goal stand in its spec, by kind: paths of SQLite's JSON to lists of rows that
+    # begin with a name. Solve rates are shown by these names.
+    goals: ClassVar[Mapping[str, str]] = {}
+    seen: ClassVar[bool] = False  # whether there is something to see of an attempt: `replay`
 
     @abstractmethod
     def seeds(self) -> list[Task]:
@@ -198,6 +226,17 @@ class World(ABC):
         ValueError if the spec is none of this world's."""
         raise ValueError(f"the world {self.name} takes no tasks from elsewhere")
 
+    @classmethod
+    def readable(cls, task: Task) -> list[tuple[str, str]]:
+        """A task as titled texts, for people; first of all what it is about."""
+        return [
+            (key, value if isinstance(value, str) else json.dumps(value)) for key, value in task.spec.items() if value
+        ]
+
+    def replay(self, task: Task, answer: Answer, seed: int) -> Replay:
+        """Judges an answer once more, exactly as with this seed before, and keeps what there is to see of it."""
+        raise UserError(f"of an attempt in the world {self.name} there is nothing to see but text")
+
     def siblings(self, task: Task) -> list[Task]:
         """The same facts asked in other kinds: tasks that need no admission of their own."""
         return []
@@ -205,10 +244,6 @@ class World(ABC):
     def row_of(self, task: Task) -> str:
         """What a held-out task is counted under: its kind, or something that says more."""
         return task.kind
-
-    def describe(self, task: Task) -> str:
-        """A task in one line, for people."""
-        return f"{task.kind} {task.id}"
 
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""

@@ -17,7 +17,8 @@ import numpy as np
 
 from autotelic.errors import UserError
 from autotelic.physics.arm import ik, readings
-from autotelic.physics.arm.cell import CAMERA, HOUSING, LEFT, LINK, PRESSED, RIGHT, TABLE, Cell
+from autotelic.physics.arm.cell import HOUSING, LEFT, LINK, PRESSED, RIGHT, TABLE, Cell
+from autotelic.physics.arm.pictures import Painter
 from autotelic.physics.arm.readings import Point, Pose, Readings
 from autotelic.physics.arm.robots import DRAG, LAG, TIMESTEP
 from autotelic.physics.arm.scenes import TRAVEL, Load, Placement
@@ -64,8 +65,8 @@ class Arm:
     def __init__(self, cell: Cell, watch: Callable[[Action], None] | None = None) -> None:
         """`watch` is called after every tick, whatever command it was of, with the action that `apply` would have been
         given for it: to film what is done, or to write it down."""
-        self.cell, self._watch = cell, watch
-        self._renderer: mujoco.Renderer | None = None
+        self.cell, self.watch = cell, watch
+        self._painter: Painter | None = None
         self._model, self._data = cell.model, mujoco.MjData(cell.model)
         self._loads: dict[str, Load] = {}
         self._looking: mujoco.MjData | None = None
@@ -113,10 +114,10 @@ class Arm:
         self.overlap = max(0.0, -float(np.min(data.contact.dist, initial=0.0)))
         self._horizon = inf
         self._begin()
-        watch, self._watch = self._watch, None
+        watch, self.watch = self.watch, None
         for _ in range(SETTLING):
             self._tick(self._still)
-        self._watch = watch
+        self.watch = watch
         data.time, self._horizon = 0.0, horizon
         self._begin()
 
@@ -253,19 +254,20 @@ class Arm:
         digest.update(repr((self.steps, self._yaw, self._grip, self._pressed, self._sums)).encode())
         return digest.hexdigest()
 
+    def positions(self) -> np.ndarray:
+        """Of all that moves: what a picture of it as it is needs, to be drawn later."""
+        return self._qpos.copy()
+
     def frame(self, width: int = 640, height: int = 480) -> np.ndarray:
         """A picture of it as it is: uint8 [height, width, 3]. `close` lets go of what draws it."""
-        renderer = self._renderer
-        if renderer is None or (renderer.width, renderer.height) != (width, height):
-            self.close()
-            self._renderer = renderer = mujoco.Renderer(self.cell.awake, height, width)
-        renderer.update_scene(self._looked_at(), CAMERA)
-        return renderer.render()
+        if self._painter is None:
+            self._painter = Painter()
+        return self._painter.draw(self.cell, self._qpos, width, height)
 
     def close(self) -> None:
-        if self._renderer is not None:
-            self._renderer.close()
-            self._renderer = None
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
 
     # What it does
 
@@ -384,11 +386,11 @@ class Arm:
         mujoco.mj_kinematics(model, data)  # a step leaves places as they were at its beginning
         self.steps += SUBSTEPS
         self._account()
-        if self._watch is not None:
+        if self.watch is not None:
             told = self.asked
             action = np.clip(np.subtract(told, self._told) / ACTION, -1.0, 1.0)
             self._told = told
-            self._watch(tuple(action.tolist()))
+            self.watch(tuple(action.tolist()))
 
     def _account(self) -> None:
         data, cell, sums, trail = self._data, self.cell, self._sums, self._trail

@@ -21,11 +21,14 @@ program ended and again a short while later. How a program ended is a class of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from autotelic.errors import UserError
-from autotelic.physics.arm.control import Arm, Broken, OutOfTime
+from autotelic.physics.arm.control import SUBSTEPS, TICK, Arm, Broken, OutOfTime
 from autotelic.physics.arm.scenes import Load, Placement, Scene, compiled
 from autotelic.worlds.arm.controllers import ENTRY, ROBOT, STATUSES, WORLD, Host, OutOfCallsError, state_of
 from autotelic.worlds.arm.goals import State
@@ -34,6 +37,8 @@ from autotelic.worlds.code.sandbox import Outcome, Sandbox
 
 CALLS = 2_000  # that a program may make, and times that it may be called itself
 STILL = (0.0, 0.0, 0.0, 0.0, 0.0)
+EVERY = 2  # ticks from picture to picture of what is filmed
+PICTURES = 1 / (EVERY * TICK)  # a second
 MOVED = 0.02  # metres that a thing may be from where it was put, once it has settled
 
 
@@ -49,6 +54,7 @@ class Job:
     server: int = 0  # of the sandbox: each has a hash seed of its own
     loads: tuple[tuple[str, Load], ...] = ()  # things that are heavier or rougher than their scene says
     joints: tuple[float, ...] | None = None  # at the start; None: at home
+    filmed: bool = False  # whether it is kept what pictures of it can be drawn from
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Ended:
     overlap: float = 0.0  # metres that things were within each other when they were put down
     metrics: Mapping[str, float] = field(default_factory=dict)
     digest: str = ""  # of the exact final state
+    # Where all was, from the start to the end, if it was filmed.
+    film: tuple[np.ndarray, ...] = field(default=(), compare=False, repr=False)
 
 
 def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
@@ -77,24 +85,46 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
             arm = arms[job.scene] = Arm(compiled(job.scene))
         except UserError as error:
             return Ended("uncompiled", detail=str(error))
-    start = dict(job.start)
+    start, film = dict(job.start), list[np.ndarray]()
     try:
         arm.reset(start, job.joints, horizon=job.horizon + job.hold + 0.1, loads=dict(job.loads))
-        before = state_of(arm)
-        unsettled = _unsettled(before, start)
-        how, detail, claim, calls = _drive(arm, job, sandbox)
-        after = state_of(arm)
-        time = arm.time
-        later = None
-        if how == "ended":
-            for _ in range(round(job.hold / 0.02)):
-                arm.apply(STILL)
-            later = state_of(arm)
+        with _filming(arm, job.filmed, film):
+            before = state_of(arm)
+            unsettled = _unsettled(before, start)
+            how, detail, claim, calls = _drive(arm, job, sandbox)
+            after = state_of(arm)
+            time = arm.time
+            later = None
+            if how == "ended":
+                for _ in range(round(job.hold / 0.02)):
+                    arm.apply(STILL)
+                later = state_of(arm)
     except Broken as error:
-        return Ended("broken", detail=str(error))
+        return Ended("broken", detail=str(error), film=tuple(film))
     metrics = {"time": time, "steps": float(arm.steps), "calls": float(calls), **arm.metrics}
     digest = arm.state_digest()
-    return Ended(how, before, after, later, detail, claim, unsettled, arm.overlap, metrics, digest)
+    return Ended(how, before, after, later, detail, claim, unsettled, arm.overlap, metrics, digest, tuple(film))
+
+
+@contextmanager
+def _filming(arm: Arm, filmed: bool, film: list[np.ndarray]) -> Iterator[None]:
+    """Keeps where all is at even distances in time, and at the end."""
+    if not filmed:
+        yield
+        return
+
+    def look(_: object) -> None:
+        if arm.steps % (EVERY * SUBSTEPS) == 0:
+            film.append(arm.positions())
+
+    film.append(arm.positions())
+    before, arm.watch = arm.watch, look
+    try:
+        yield
+        if arm.steps % (EVERY * SUBSTEPS):
+            film.append(arm.positions())
+    finally:
+        arm.watch = before
 
 
 def _drive(arm: Arm, job: Job, sandbox: Sandbox | None) -> tuple[str, str, bool | None, int]:

@@ -37,23 +37,26 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics.arm.pictures import Painter
+from autotelic.physics.arm.scenes import Scene, compiled
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
-from autotelic.worlds.arm.episodes import Ended, Job
-from autotelic.worlds.arm.kinds import ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
+from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import read, read_setting
+from autotelic.worlds.arm.tasks import read
 from autotelic.worlds.arm.workers import Workers
-from autotelic.worlds.base import Answer, Proposal, Rejection, Task, Verdict, World
+from autotelic.worlds.base import Answer, Clip, Proposal, Rejection, Replay, Task, Verdict, World
 from autotelic.worlds.code.kinds.base import Grade, RefusedError
 from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
+_NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
 _Pair = tuple[str, str]  # the id of a task, and an answer
 
 
@@ -92,6 +95,8 @@ class ArmWorld(World):
 
     name = "arm"
     Config = ArmWorldConfig
+    goals: ClassVar[Mapping[str, str]] = {name: kind.goal_at for name, kind in BUILT_IN.items()}
+    seen = True
     kinds: Mapping[str, ArmKind]  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, config: ArmWorldConfig | None = None) -> None:
@@ -103,9 +108,13 @@ class ArmWorld(World):
         self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
+        self._painter: Painter | None = None
 
     def close(self) -> None:
         self._workers.close()
+        if self._painter is not None:
+            self._painter.close()
+            self._painter = None
 
     def __enter__(self) -> ArmWorld:
         return self
@@ -177,7 +186,7 @@ class ArmWorld(World):
     def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
         try:
             return Proposal(kind, self.kinds[kind].restate(spec))
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError, RefusedError) as error:
+        except (*_NO_SPEC, RefusedError) as error:
             raise ValueError(f"not a spec of {kind}: {type(error).__name__} {error}") from error
 
     # Judging
@@ -290,6 +299,38 @@ class ArmWorld(World):
     def load_state(self, state: Mapping[str, Any]) -> None:
         self.skills.load_state(state.get("skills", ()))
 
+    # Looking
+
+    @classmethod
+    def readable(cls, task: Task) -> list[tuple[str, str]]:
+        try:
+            return load_kinds([task.kind], KindConfig())[task.kind].readable(task.spec)
+        except (*_NO_SPEC, RefusedError):  # of another version or damaged: as it is stored
+            return super().readable(task)
+
+    def replay(self, task: Task, answer: Answer, seed: int) -> Replay:
+        try:
+            return self._replay(task, answer, seed)
+        except _NO_SPEC as error:
+            raise UserError(f"task {task.id} is damaged: {type(error).__name__} {error}") from error
+
+    def _replay(self, task: Task, answer: Answer, seed: int) -> Replay:
+        attempt, key = self._read(task, answer, seed), (task.id, answer.text)
+        if isinstance(attempt, Attempt):
+            attempt = replace(attempt, jobs=tuple(replace(job, filmed=True) for job in attempt.jobs))
+        ended = self._tried({task.id: task}, {key: attempt})[key]
+        verdict = self._verdict(task, attempt, ended, seed)
+        scene = self.kinds[task.kind].scene(task.spec)
+        return Replay(verdict, [self._clip(scene, each.film) for each in ended if each.film])
+
+    def _clip(self, scene: Scene, film: Sequence[np.ndarray]) -> Clip:
+        def draw(number: int, width: int, height: int) -> np.ndarray:
+            if self._painter is None:
+                self._painter = Painter()
+            return self._painter.draw(compiled(scene), film[number], width, height)
+
+        return Clip(len(film), PICTURES, draw)
+
     # The brief wording
 
     @property
@@ -305,11 +346,6 @@ class ArmWorld(World):
     def row_of(self, task: Task) -> str:
         """Control tasks are measured by family."""
         return read(task.spec["task"]).family if task.kind == "induction" else task.kind
-
-    def describe(self, task: Task) -> str:
-        if task.kind == "induction":
-            return read(task.spec["task"]).described()
-        return f"{self.kinds[task.kind].asks} {read_setting(task.spec['setting']).described()}"
 
     @cached_property
     def suite(self) -> list[Task]:

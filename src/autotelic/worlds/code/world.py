@@ -40,7 +40,7 @@ import numpy as np
 from autotelic.errors import UserError
 from autotelic.runs.files import content_address
 from autotelic.worlds.base import KINDS, Answer, Kind, Proposal, Rejection, Task, Verdict, World
-from autotelic.worlds.code import brief, suite, suites
+from autotelic.worlds.code import brief, readable, suite, suites
 from autotelic.worlds.code.kinds import CodeKind, KindConfig, load_kinds
 from autotelic.worlds.code.kinds.base import Attempt, Draft, Grade, RefusedError, arguments_of, outcome_class
 from autotelic.worlds.code.kinds.humaneval import HumanEval
@@ -155,6 +155,10 @@ class CodeWorld(World):
     def make_task(self, kind: str, spec: Mapping[str, Any], key: str, features: Mapping[str, float]) -> Task:
         """`key` says what the task is about, whatever its kind; with the kind it makes the content address."""
         return Task(content_address(self.name, kind, key), self.name, kind, {**spec, "key": key}, dict(features))
+
+    @classmethod
+    def readable(cls, task: Task) -> list[tuple[str, str]]:
+        return readable.texts(task.spec)
 
     def siblings(self, task: Task) -> list[Task]:
         """Of a program, an input and an output, deduction hides the one and abduction the other."""

@@ -39,6 +39,7 @@ class Abduction(Question):
     name = "abduction"
     feedback = True
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
+    goal_at = "$.goal"
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
 
     # Texts
@@ -183,6 +184,21 @@ class Abduction(Question):
         """Without the start, which is the answer."""
         scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
         return [content_address("arm-abduction", scene, spec["controller"], spec["goal"])]
+
+    # Looking
+
+    def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        goal, setting = _goal(spec), read_setting(spec["setting"])
+        return [
+            (
+                "task",
+                f"Find a start from which the controller brings it about that {goals.described(goal)}. "
+                f"{setting.described()}",
+            ),
+            ("goal", base.listed(goal)),
+            ("a start that does", json.dumps(spec["start"])),
+            ("controller", spec["controller"]),
+        ]
 
 
 def _goal(spec: Mapping[str, Any]) -> list[Predicate]:

@@ -69,6 +69,7 @@ class ArmKind(Kind):
     name: ClassVar[str]
     asks: ClassVar[str]
     answer_form: ClassVar[str]
+    goal_at: ClassVar[str]  # where the predicates stand in a spec: a path of SQLite's JSON
 
     def __init__(self, config: KindConfig, skills: Skills) -> None:
         self.config, self.skills = config, skills
@@ -108,6 +109,16 @@ class ArmKind(Kind):
     @abstractmethod
     def restate(self, spec: Mapping[str, Any]) -> str:
         """The proposal that makes this task again."""
+
+    # Looking
+
+    @abstractmethod
+    def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """A task as titled texts, for people; first of all what it is about."""
+
+    @abstractmethod
+    def scene(self, spec: Mapping[str, Any]) -> Scene:
+        """What is on the table."""
 
     # Texts
 
@@ -256,6 +267,11 @@ def answer_of(asked: Sequence[Predicate], scene: Scene, state: State, name: str)
 
 
 # Words
+
+
+def listed(goal: Sequence[Predicate]) -> str:
+    """Predicates, one a line."""
+    return "\n".join(map(str, goal))
 
 
 @lru_cache(maxsize=1)

@@ -33,6 +33,7 @@ CHOICES = 12  # questions that are looked at, where none was proposed
 class Deduction(Question):
     name = "deduction"
     asks = "given a scene and a controller, say which predicates hold at the end, and where an object is then."
+    goal_at = "$.ask"
     answer_form = 'yes or no for each predicate, in their order, and the region, such as "yes no left"'
 
     # Texts
@@ -170,6 +171,20 @@ class Deduction(Question):
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [content_address("arm-deduction", spec["setting"], spec["controller"], spec["ask"], spec["object"])]
+
+    # Looking
+
+    def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        setting, asked = read_setting(spec["setting"]), _asked(spec)
+        where = f"Where is the {goals.spoken(spec['object'])} when the controller has ended"
+        held = ["yes" if held else "no" for held in spec["held"]]
+        return [
+            ("task", f"{where}, and does it hold that {goals.described(asked)}? {setting.described()}"),
+            ("asked", base.listed(asked)),
+            ("true", " ".join([*held, spec["region"]])),
+            ("controller", spec["controller"]),
+            ("scene", json.dumps(spec["setting"])),
+        ]
 
 
 def _asked(spec: Mapping[str, Any]) -> list[Predicate]:

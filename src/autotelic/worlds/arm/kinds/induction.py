@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autotelic.physics.arm.scenes import Placement
+from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
@@ -17,7 +17,7 @@ from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
 from autotelic.worlds.arm.places import drawn_loads
 from autotelic.worlds.arm.skills import PREFIX, call_of, sort_of
-from autotelic.worlds.arm.tasks import ArmTask, parse, read
+from autotelic.worlds.arm.tasks import ANYWHERE, ArmTask, parse, read
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -39,6 +39,7 @@ class Induction(ArmKind):
     feedback = True
     asks = "given a goal, write a controller for the robot arm that reaches it."
     answer_form = "a Python program with the function execute_controller(robot, world)"
+    goal_at = "$.task.goal"
 
     # Texts
 
@@ -212,6 +213,29 @@ class Induction(ArmKind):
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [read(spec["task"]).question]
+
+    # Looking
+
+    def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+        control = read(spec["task"])
+        return [
+            ("task", control.described()),
+            ("goal", base.listed(control.goal)),
+            ("starts", f"{control.success.draws} of them, {_drawn(control)}; {control.horizon:g} s each"),
+            ("scene", json.dumps(control.setting.plain())),
+        ]
+
+    def scene(self, spec: Mapping[str, Any]) -> Scene:
+        return read(spec["task"]).scene
+
+
+def _drawn(control: ArmTask) -> str:
+    """How starts are drawn, in words."""
+    position, yaw = _spread(control)
+    if not position and not yaw:
+        return "all the same"
+    where = "anywhere on the table" if position >= ANYWHERE else f"up to {position:g} m from their places"
+    return f"things {where if position else 'at their places'}{f', turned by up to {yaw:g} rad' if yaw else ''}"
 
 
 def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None) -> Job:

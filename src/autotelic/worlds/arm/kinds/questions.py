@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotelic.physics.arm.scenes import Placement
+from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind
-from autotelic.worlds.arm.tasks import Setting
+from autotelic.worlds.arm.tasks import Setting, read_setting
 from autotelic.worlds.base import Request
 from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
 
@@ -24,6 +24,9 @@ class Question(ArmKind):
     def expand_proposal(self, text: str, request: Request) -> str:
         calls, _, scene = text.partition(brief.SCENE)
         return brief.question_proposal(calls, brief.read_scene(scene))
+
+    def scene(self, spec: Mapping[str, Any]) -> Scene:
+        return read_setting(spec["setting"]).scene
 
 
 def job(setting: Setting, start: Mapping[str, Placement], program: str, server: int = 0) -> Job:
