@@ -122,7 +122,7 @@ def test_time_ends_a_run_too(autotelic):
 def test_a_signal_ends_the_step_saves_and_says_how_to_go_on(autotelic, stop_signal):
     process = autotelic.start_slow("one")
     process.send_signal(stop_signal)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 128 + stop_signal
     assert "go on with: autotelic resume runs/one" in err
     assert "Traceback" not in err
@@ -265,7 +265,7 @@ def test_a_start_that_fails_leaves_the_name_free(autotelic, mistake: tuple[str, 
 
 
 def test_a_signal_before_the_run_begins_is_one_line(autotelic, stop_signal):
-    process = autotelic.start("play", "world=sums", "player=counter", TOY_SLOW="1")
+    process = autotelic.start_anew("play", "world=sums", "player=counter", TOY_SLOW="1")
     autotelic.until((autotelic.cwd / "loading").exists, process)
     process.send_signal(stop_signal)
     _, err = process.communicate(timeout=60)
