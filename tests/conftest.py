@@ -182,6 +182,23 @@ def run_autotelic(commands: Server) -> Callable[..., Done]:
     return commands.run
 
 
+@pytest.fixture(scope="session")
+def together(commands: Server) -> Callable[..., list[Done]]:
+    """Runs two commands, or programs, that meet as those of torchrun do: at a store that none of them holds."""
+    pytest.importorskip("torch")
+    from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+
+    def run(arguments: list[str], cwd: Path, program: str | None = None) -> list[Done]:
+        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "GLOO_SOCKET_IFNAME": "lo"}
+        torchrun = {"WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+        ranks = [{**os.environ, **meeting, **torchrun, "RANK": str(rank)} for rank in range(2)]
+        started = [commands.start(arguments, cwd, env, program=program) for env in ranks]
+        return [Done(command.wait(), *command.communicate()) for command in started]
+
+    return run
+
+
 def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
