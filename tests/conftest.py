@@ -35,13 +35,19 @@ SERVER = """
 import gc, importlib, json, os, sys, traceback
 from autotelic.cli.main import leave, main
 
-for name in json.loads(sys.argv[1]):
-    importlib.import_module(name)
-gc.collect()
-gc.freeze()  # what is loaded stays in memory that parent and children share
-print(flush=True)
+def load(names):
+    for name in names:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is loaded stays in memory that parent and children share
+    print(flush=True)
+
+load(json.loads(sys.argv[1]))
 for line in sys.stdin:
     asked = json.loads(line)
+    if "load" in asked:
+        load(asked["load"])
+        continue
     if "ended" in asked:
         print(os.waitstatus_to_exitcode(os.waitpid(asked["ended"], 0)[1]), flush=True)
         continue
@@ -135,9 +141,13 @@ class Server:
         asked |= {"in": str(stdin), "out": str(out), "err": str(err)}
         return Started(self, int(self.ask(asked)), out, err)
 
-    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str]) -> Done:
-        command = self.start(arguments, cwd, env)
+    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str], *, program: str | None = None) -> Done:
+        command = self.start(arguments, cwd, env, program=program)
         return Done(command.wait(), *command.communicate())
+
+    def load(self, *modules: str) -> None:
+        """What several commands will want, and few tests."""
+        self.ask({"load": modules})
 
     def ask(self, asked: Mapping[str, object]) -> str:
         if self.process is None:

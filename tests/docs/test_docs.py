@@ -168,6 +168,8 @@ class Interpreter:
 
 
 def run_page(commands: Any, page: Path, folder: Path) -> None:
+    if "from transformers" in page.read_text("utf-8"):
+        commands.load("autotelic.minds.hf_network", "transformers.models.qwen2.modeling_qwen2")
     interpreter = Interpreter(commands, folder)
     try:
         for block in blocks(page):
