@@ -169,7 +169,7 @@ class Interpreter:
 
 def run_page(commands: Any, page: Path, folder: Path) -> None:
     if "from transformers" in page.read_text("utf-8"):
-        commands.load("autotelic.minds.hf_network", "transformers.models.qwen2.modeling_qwen2")
+        commands.load("autotelic.minds.hf_network", "transformers.models.qwen2.modeling_qwen2", "peft")
     interpreter = Interpreter(commands, folder)
     try:
         for block in blocks(page):
