@@ -153,9 +153,9 @@ class Command:
     def play(self, *arguments: str) -> Any:
         return self("play", *TOY, *arguments)
 
-    def given(self, *arguments: str) -> Path:
-        """A finished run `one` of self-play."""
-        return self.made("play", *TOY, *arguments)
+    def given(self) -> Path:
+        """A finished run `one` of self-play: four steps, with checkpoints of 0, 2 and 4."""
+        return self.made("play", *TOY, "steps=4", "checkpoint.every=2", "checkpoint.keep=0", "seed=3")
 
     def made(self, *command: str) -> Path:
         """The run `one` of a command; made once for all tests that want it."""

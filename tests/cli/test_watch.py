@@ -95,7 +95,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(trained, argument: str, wo
 
 
 def test_a_run_of_self_play_cannot_be_watched_and_says_what_can(autotelic):
-    autotelic.given("steps=3")
+    autotelic.given()
     line = autotelic("watch", "one").complaint()
     assert "has no policy to film" in line
     assert "report.html" in line
