@@ -1,7 +1,7 @@
 """`autotelic` run by a process that has loaded it already: a test of a command waits for the command, not for imports.
 
-Each command still has a process of its own, forked when it is asked for; tests of how a process starts or is stopped
-start theirs themselves.
+Each command still has a process of its own, forked when it is asked for, which can be signalled and killed like any
+other; tests of how a process starts start theirs themselves.
 """
 
 from __future__ import annotations
@@ -36,30 +36,44 @@ SERVER = """
 import gc, importlib, json, os, sys, traceback
 from autotelic.cli.main import leave, main
 
-for name in json.loads(sys.argv[1]):
-    importlib.import_module(name)
-gc.collect()
-gc.freeze()  # what is loaded stays in memory that parent and children share
-print(flush=True)
+def load(names):
+    for name in names:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is loaded stays in memory that parent and children share
+    print(flush=True)
+
+load(json.loads(sys.argv[1]))
 for line in sys.stdin:
     asked = json.loads(line)
+    if "load" in asked:
+        load(asked["load"])
+        continue
+    if "ended" in asked:
+        print(os.waitstatus_to_exitcode(os.waitpid(asked["ended"], 0)[1]), flush=True)
+        continue
     child = os.fork()
     if not child:
-        for number, path in enumerate([os.devnull, asked["out"], asked["err"]]):
+        for number, path in enumerate([asked["in"], asked["out"], asked["err"]]):
             os.dup2(os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        sys.stdin = open(0, closefd=False)
         os.chdir(asked["cwd"])
         os.environ.clear()
         os.environ.update(asked["env"])
         sys.path[:0] = [asked["cwd"], *filter(None, asked["env"].get("PYTHONPATH", "").split(os.pathsep))]
         try:
-            code = main(asked["arguments"])
+            if asked["program"] is None:
+                code = main(asked["arguments"])
+            else:
+                sys.argv[1:], code = asked["arguments"], 0
+                exec(asked["program"], {"__name__": "__main__"})
         except SystemExit as ended:
             code = ended.code or 0
         except BaseException:
             traceback.print_exc()
             code = 1
         leave(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    print(child, flush=True)
 """
 PATIENCE = 100.0  # seconds that a command may take
 
@@ -80,12 +94,63 @@ class Done:
         return self.err.strip()
 
 
+class Started:
+    """A command that runs, and what is asked of a `subprocess.Popen`."""
+
+    def __init__(self, server: Server, pid: int, out: Path, err: Path) -> None:
+        self.server, self.pid, self.out, self.err = server, pid, out, err
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return None if self.returncode is None and running(self.pid) else self.wait()
+
+    def wait(self) -> int:
+        if self.returncode is None:  # until it is asked for, the number stays this command's
+            self.returncode = int(self.server.ask({"ended": self.pid}))
+        return self.returncode
+
+    def communicate(self) -> tuple[str, str]:
+        self.wait()
+        return self.out.read_text(), self.err.read_text()
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 class Server:
     def __init__(self, folder: Path) -> None:
-        self.out, self.err = folder / "out", folder / "err"
+        self.folder, self.started = folder, 0
         self.process: subprocess.Popen[str] | None = None
 
-    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str]) -> Done:
+    def start(
+        self,
+        arguments: list[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        program: str | None = None,
+        stdin: Path = Path(os.devnull),
+        stdout: Path | None = None,
+    ) -> Started:
+        """With a program, that of Python instead of the command."""
+        self.started += 1
+        out, err = stdout or self.folder / f"out-{self.started}", self.folder / f"err-{self.started}"
+        asked = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "program": program}
+        asked |= {"in": str(stdin), "out": str(out), "err": str(err)}
+        return Started(self, int(self.ask(asked)), out, err)
+
+    def run(self, arguments: list[str], cwd: Path, env: Mapping[str, str], *, program: str | None = None) -> Done:
+        command = self.start(arguments, cwd, env, program=program)
+        return Done(command.wait(), *command.communicate())
+
+    def load(self, *modules: str) -> None:
+        """What several commands will want, and few tests."""
+        self.ask({"load": modules})
+
+    def ask(self, asked: Mapping[str, object]) -> str:
         if self.process is None:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", SERVER, json.dumps(LOADED)],
@@ -95,12 +160,10 @@ class Server:
                 start_new_session=True,
             )
             self._answer(self.process)
-        asked = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "out": str(self.out), "err": str(self.err)}
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
-        code = int(self._answer(self.process))
-        return Done(code, self.out.read_text(), self.err.read_text())
+        return self._answer(self.process)
 
     def _answer(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
@@ -117,11 +180,34 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def run_autotelic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Done]]:
-    """Runs `autotelic` with arguments, in a folder, with an environment."""
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Starts `autotelic` with arguments, in a folder, with an environment."""
     server = Server(tmp_path_factory.mktemp("commands"))
-    yield server.run
+    yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def run_autotelic(commands: Server) -> Callable[..., Done]:
+    """Runs `autotelic` with arguments, in a folder, with an environment, to its end."""
+    return commands.run
+
+
+@pytest.fixture(scope="session")
+def together(commands: Server) -> Callable[..., list[Done]]:
+    """Runs two commands, or programs, that meet as those of torchrun do: at a store that none of them holds."""
+    pytest.importorskip("torch")
+    from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage]
+
+    def run(arguments: list[str], cwd: Path, program: str | None = None) -> list[Done]:
+        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "GLOO_SOCKET_IFNAME": "lo"}
+        torchrun = {"WORLD_SIZE": "2", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
+        ranks = [{**os.environ, **meeting, **torchrun, "RANK": str(rank)} for rank in range(2)]
+        started = [commands.start(arguments, cwd, env, program=program) for env in ranks]
+        return [Done(command.wait(), *command.communicate()) for command in started]
+
+    return run
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:

@@ -120,21 +120,27 @@ class Counter(Player):
 '''
 
 ENTRY_POINTS = "[autotelic.worlds]\nsums = toy_package:Sums\n[autotelic.players]\ncounter = toy_package:Counter\n"
+TOY = ("world=sums", "player=counter", "loop.batch=2", "loop.attempts=2")
 
 
 @dataclass
 class Command:
     """`autotelic` as a user runs it: a process of its own, in a directory of its own."""
 
-    run: Callable[..., Any]
+    commands: Any
     finished: Path  # runs that tests were given
     cwd: Path
     env: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments: str, **env: str) -> Any:
-        return self.run(list(arguments), self.cwd, {**os.environ, **self.env, **env})
+        return self.commands.run(list(arguments), self.cwd, {**os.environ, **self.env, **env})
 
-    def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **env: str) -> Any:
+        """The same, not waited for."""
+        return self.commands.start(list(arguments), self.cwd, {**os.environ, **self.env, **env})
+
+    def start_anew(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        """The same, by an interpreter that has yet to load everything."""
         return subprocess.Popen(
             [sys.executable, "-m", "autotelic.cli", *arguments],
             cwd=self.cwd,
@@ -145,28 +151,33 @@ class Command:
         )
 
     def play(self, *arguments: str) -> Any:
-        return self("play", "world=sums", "player=counter", "loop.batch=2", "loop.attempts=2", *arguments)
+        return self("play", *TOY, *arguments)
 
-    def given(self, *arguments: str) -> None:
-        """A finished run `one`; played once for all tests that want it with these arguments."""
-        kept, one = self.finished / " ".join(arguments), self.cwd / "runs" / "one"
+    def given(self) -> Path:
+        """A finished run `one` of self-play: four steps, with checkpoints of 0, 2 and 4."""
+        return self.made("play", *TOY, "steps=4", "checkpoint.every=2", "checkpoint.keep=0", "seed=3")
+
+    def made(self, *command: str) -> Path:
+        """The run `one` of a command; made once for all tests that want it."""
+        kept, one = self.finished / " ".join(command), self.cwd / "runs" / "one"
         if not kept.exists():
-            assert self.play("run=one", *arguments).code == 0
+            assert (done := self(*command, "run=one")).code == 0, done.err
             shutil.copytree(one, kept)
         else:
             shutil.copytree(kept, one)
+        return one
 
-    def start_slow(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+    def start_slow(self, name: str, *arguments: str) -> Any:
         """A run of many slow steps, once it has taken the first few."""
         process = self.start(
-            *("play", "world=sums", "player=counter", "loop.batch=2", "loop.attempts=2", "loop.seeding=1"),
-            *("player.delay=0.02", "checkpoint.every=3", "steps=100000", f"run={name}", *arguments),
+            *("play", *TOY, "loop.seeding=1", "player.delay=0.02", "checkpoint.every=3"),
+            *("steps=100000", f"run={name}", *arguments),
         )
         metrics = self.cwd / "runs" / name / "metrics.jsonl"
         self.until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 5, process)
         return process
 
-    def until(self, condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    def until(self, condition: Callable[[], bool], process: Any) -> None:
         end = time.monotonic() + 60
         while not condition():
             assert process.poll() is None, process.communicate()
@@ -180,7 +191,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def autotelic(tmp_path: Path, run_autotelic, finished: Path) -> Command:
+def autotelic(tmp_path: Path, commands, finished: Path) -> Command:
     package = tmp_path / "package"
     info = package / "toy_package-1.0.dist-info"
     info.mkdir(parents=True)
@@ -189,7 +200,7 @@ def autotelic(tmp_path: Path, run_autotelic, finished: Path) -> Command:
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     cwd = tmp_path / "cwd"
     cwd.mkdir()
-    return Command(run_autotelic, finished, cwd, {"PYTHONPATH": str(package), "COLUMNS": "200", "TERM": "dumb"})
+    return Command(commands, finished, cwd, {"PYTHONPATH": str(package), "COLUMNS": "200", "TERM": "dumb"})
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])

@@ -69,17 +69,16 @@ def test_a_setting_that_cannot_be_is_one_line(autotelic, chosen, override, words
 
 def test_a_resumed_run_equals_the_uninterrupted_one_and_is_shown(autotelic):
     how = ("curriculum=ladder", "curriculum.episodes=4", "evaluate=false")
-    assert autotelic.play("steps=6", "run=whole", *how).code == 0
-    assert autotelic.play("steps=3", "run=one", *how).code == 0
+    assert autotelic.play("steps=6", "run=whole", "checkpoint.every=3", "checkpoint.keep=0", *how).code == 0
+    assert autotelic("resume", "whole", "step=3", "run=one").code == 0
     runs = autotelic.cwd / "runs"
-    assert autotelic("resume", "one", "steps=6").code == 0
     assert metrics(runs / "one") == metrics(runs / "whole")
     assert "curriculum/add/rung" in metrics(runs / "one")[-1]
     assert 'id="curriculum"' in (runs / "one" / "report.html").read_text()
 
 
 def test_a_fork_may_go_on_with_another_curriculum(autotelic):
-    autotelic.given("steps=4", "checkpoint.every=2", "checkpoint.keep=0")
+    autotelic.given()
     assert "would change the run's past" in autotelic("resume", "one", "curriculum=plr").complaint()
     done = autotelic("resume", "one", "step=2", "run=two", "curriculum=plr", "curriculum.rho=0.2")
     assert done.code == 0, done.err
@@ -92,7 +91,7 @@ def test_a_fork_may_go_on_with_another_curriculum(autotelic):
 
 
 def test_a_run_from_before_there_were_curricula_goes_on(autotelic):
-    autotelic.given("steps=4", "checkpoint.every=2", "checkpoint.keep=0")
+    autotelic.given()
     one = autotelic.cwd / "runs" / "one"
     config = yaml.safe_load((one / "config.yaml").read_text())
     del config["curriculum"]

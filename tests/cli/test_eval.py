@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def played(autotelic):
-    autotelic.given("steps=3")
+    autotelic.given()
     return autotelic
 
 

@@ -80,7 +80,7 @@ def test_a_mistake_is_one_line(trained, arguments: tuple[str, ...], words: str):
 
 
 def test_the_export_of_self_play_has_no_keys(autotelic):
-    autotelic.given("steps=3")
+    autotelic.given()
     assert "has no keys" in autotelic("export", "one", "step=2").complaint()
 
 

@@ -75,8 +75,13 @@ class Coin(Mind):
 '''
 
 
+PLAY = ("play", "world=sums", "player=coin", "loop.batch=2", "loop.attempts=4", "loop.seeding=1", "steps=6")
+PLAY += ("player.learner.lr=0.1", "checkpoint.every=2")
+
+
 @pytest.fixture
-def play(autotelic, tmp_path: Path):
+def with_coin(autotelic, tmp_path: Path):
+    """The command line, where another package brings that mind."""
     package = tmp_path / "coin"
     info = package / "coin-1.0.dist-info"
     info.mkdir(parents=True)
@@ -85,19 +90,15 @@ def play(autotelic, tmp_path: Path):
     (info / "entry_points.txt").write_text("[autotelic.minds]\ncoin = coin_package:Coin\n")
     autotelic.env["PYTHONPATH"] += os.pathsep + str(package)
 
-    def play(name: str, *changes: str, **env: str):
-        small = ("loop.batch=2", "loop.attempts=4", "loop.seeding=1", "player.learner.lr=0.1", "steps=6")
-        return autotelic("play", "world=sums", "player=coin", f"run={name}", *small, *changes, **env)
-
-    return play
+    return autotelic
 
 
 SAID = {"nan": "the loss is not finite", "memory": "out of memory while learning: lower max_tokens; whole"}
 
 
 @pytest.mark.parametrize("breaks", SAID)
-def test_a_run_that_breaks_says_where_it_is_whole_and_goes_on_from_there(autotelic, play, breaks: str):
-    done = play("broken", "checkpoint.every=2", COIN_BREAKS=breaks)
+def test_a_run_that_breaks_says_where_it_is_whole_and_goes_on_from_there(with_coin, breaks: str):
+    done = with_coin(*PLAY, "run=broken", COIN_BREAKS=breaks)
     assert done.code == 2
     line = done.err.splitlines()[-1]
     assert line.startswith(f"autotelic: step 4: {SAID[breaks]}")
@@ -105,10 +106,9 @@ def test_a_run_that_breaks_says_where_it_is_whole_and_goes_on_from_there(autotel
     assert ways == ["resume runs/broken", "resume runs/broken run=NEW KEY=VALUE"]
     assert "Traceback" not in done.err
     other = "player.learner.lr=0.01 player.learner.average=0.9 player.learner.estimator=ppo"
-    assert autotelic(*ways[1].replace("KEY=VALUE", other).split()).code == 0
-    assert autotelic(*ways[0].split()).code == 0
-    assert play("whole", "checkpoint.every=2").code == 0
-    broken, whole = (autotelic.cwd / "runs" / name for name in ("broken", "whole"))
+    assert with_coin(*ways[1].replace("KEY=VALUE", other).split()).code == 0
+    assert with_coin(*ways[0].split()).code == 0
+    broken, whole = with_coin.cwd / "runs" / "broken", with_coin.made(*PLAY)
     assert figures(broken) == figures(whole)
     assert result(broken) == result(whole)
 

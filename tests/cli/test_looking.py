@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def played(autotelic):
-    autotelic.given("steps=3")
+    autotelic.given()
     return autotelic
 
 
@@ -68,7 +68,7 @@ def test_eval_measures_the_held_out_suite_and_keeps_the_figures(played):
     done = played("eval", "one", "--json")
     assert done.code == 0, done.err
     report = json.loads(done.out)
-    assert (report["step"], report["kinds"]["add"]["n"]) == (3, 20)
+    assert (report["step"], report["kinds"]["add"]["n"]) == (4, 20)
     (kept,) = (played.cwd / "runs" / "one" / "eval").iterdir()
     assert json.loads(kept.read_text()) == report
     assert json.loads(played("eval", "one", "episodes=5", "--json").out)["kinds"]["add"]["n"] == 5
@@ -93,7 +93,7 @@ def test_runs_lists_each_run_with_its_figures_and_a_damaged_one_as_such(played):
     (played.cwd / "runs" / "two" / "meta.json").write_text("{")
     report = json.loads(played("runs", "--json").out)
     assert [(row["run"], row["state"]) for row in report["runs"]] == [("one", "finished"), ("two", "damaged")]
-    assert report["runs"][0]["result"]["steps"] == 3
+    assert report["runs"][0]["result"]["steps"] == 4
     (played.cwd / "runs" / "two" / "meta.json").write_text("{}")
     (played.cwd / "runs" / "two" / "result.json").write_text('{"heldout": {"add": NaN}}')
     assert json.loads(played("runs", "--json").out)["runs"][1]["state"] == "damaged"

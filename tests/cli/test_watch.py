@@ -95,7 +95,7 @@ def test_a_mistake_is_one_line_and_nothing_is_written(trained, argument: str, wo
 
 
 def test_a_run_of_self_play_without_anything_to_see_says_what_can_be_watched(autotelic):
-    autotelic.given("steps=3")
+    autotelic.given()
     line = autotelic("watch", "one").complaint()
     assert "of an attempt in the world sums there is nothing to see but text" in line
     assert "report.html" in line

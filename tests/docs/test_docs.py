@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,31 +151,30 @@ class Interpreter:
         "    print(json.dumps(said), file=channel, flush=True)\n"
     )
 
-    def __init__(self, folder: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", self.DRIVER],
-            cwd=folder,
-            env=environment(folder),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def __init__(self, commands: Any, folder: Path) -> None:
+        pipes = [folder.with_name(f"{folder.name}-{name}") for name in ("blocks", "answers")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        started = {"program": self.DRIVER, "stdin": pipes[0], "stdout": pipes[1]}
+        self.process = commands.start([], folder, environment(folder), **started)
+        self.blocks, self.answers = pipes[0].open("w"), pipes[1].open()
 
     def run(self, where: str, source: str) -> str:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps([where, source]) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
+        self.blocks.write(json.dumps([where, source]) + "\n")
+        self.blocks.flush()
+        answer = self.answers.readline()
         return json.loads(answer) if answer else "the interpreter died"
 
     def close(self) -> None:
-        self.process.communicate(timeout=30)
+        self.blocks.close()
+        self.answers.close()
+        self.process.wait()
 
 
-def run_page(run: Callable[..., Any], page: Path, folder: Path) -> None:
-    interpreter = Interpreter(folder)
+def run_page(commands: Any, page: Path, folder: Path) -> None:
+    if "from transformers" in page.read_text("utf-8"):
+        commands.load("autotelic.minds.hf_network", "transformers.models.qwen2.modeling_qwen2", "peft")
+    interpreter = Interpreter(commands, folder)
     try:
         for block in blocks(page):
             where = f"{page.name}:{block.line}"
@@ -190,14 +188,14 @@ def run_page(run: Callable[..., Any], page: Path, folder: Path) -> None:
             elif block.language in ("console", "bash"):
                 for line in block.body.splitlines():
                     if line.startswith("$ autotelic"):
-                        run_command(run, folder, line.removeprefix("$ "), where)
+                        run_command(commands.run, folder, line.removeprefix("$ "), where)
     finally:
         interpreter.close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_shows_runs(page, tmp_path, run_autotelic):
-    run_page(run_autotelic, page, tmp_path)
+def test_what_a_page_shows_runs(page, tmp_path, commands):
+    run_page(commands, page, tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -234,15 +232,15 @@ def test_what_only_another_machine_can_run_is_sound(page, block):
             compose(shlex.split(line, comments=True)[2:], None)
 
 
-def test_a_page_whose_python_fails_is_caught(tmp_path, run_autotelic):
+def test_a_page_whose_python_fails_is_caught(tmp_path, commands):
     page = tmp_path / "page.md"
     page.write_text("```python\nvalue = 1\n```\n\n```python\nassert value == 2\n```\n")
     with pytest.raises(AssertionError, match=r"page\.md:5"):
-        run_page(run_autotelic, page, tmp_path)
+        run_page(commands, page, tmp_path)
 
 
-def test_a_page_whose_command_fails_is_caught(tmp_path, run_autotelic):
+def test_a_page_whose_command_fails_is_caught(tmp_path, commands):
     page = tmp_path / "page.md"
     page.write_text("```console\n$ autotelic play loop.bach=3\n```\n")
     with pytest.raises(AssertionError, match="did you mean loop"):
-        run_page(run_autotelic, page, tmp_path)
+        run_page(commands, page, tmp_path)

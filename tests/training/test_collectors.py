@@ -14,7 +14,6 @@ from autotelic.errors import UserError
 from autotelic.policies.base import Policy
 from autotelic.training.collecting import Collector
 from autotelic.training.collectors import Collectors, joined_figures
-from autotelic.training.loop import Training
 from autotelic.training.rollouts import Rollout
 
 SMALL = ("env=InvertedPendulum-v5", "env.count=4", "policy.hidden=[8]", "learner.steps=16", "learner.minibatches=2")
@@ -58,9 +57,13 @@ def move(policy: Policy, by: float = 0.5) -> None:
             weight += by
 
 
-def test_each_process_collects_what_one_here_would_have(stack: ExitStack):
-    collectors = elsewhere(stack, 2)
-    collectors.collect(0, 0)
+def test_each_process_collects_what_one_here_would_have_and_none_is_left_running(stack: ExitStack, alive):
+    with ExitStack() as inner:
+        collectors = elsewhere(inner, 2)
+        collectors.collect(0, 0)
+        pids = [remote.process.pid for remote in collectors._remotes]
+        assert list(map(alive, pids)) == [True, True]
+    assert not any(map(alive, pids))
     for rank in (0, 1):
         alone = here(stack, "env.count=2", rank=rank)
         alone.collect(0, 0)
@@ -69,34 +72,27 @@ def test_each_process_collects_what_one_here_would_have(stack: ExitStack):
         assert torch.equal(tails[0][2 * rank : 2 * rank + 2], tails[1][:2])
 
 
-def test_a_rollout_is_of_the_weights_before_the_last_change(stack: ExitStack):
+def test_a_rollout_is_of_the_weights_before_the_last_change_and_the_actor_has_them(stack: ExitStack):
     collectors, alone = elsewhere(stack, 1), here(stack)
     for iteration in range(3):
         collectors.collect(iteration, 64 * iteration)
         alone.collect(iteration, 64 * iteration)
         assert same(collectors.rollout, alone.rollout)
+        actor, collected = collectors.actor.state_dict(), alone.policy.state_dict()
+        assert all(torch.equal(actor[name], values) for name, values in collected.items())
         alone.policy.load_state_dict(collectors.policy.state_dict())
         move(collectors.policy)
 
 
-def test_the_actor_is_the_policy_that_collected(stack: ExitStack):
-    collectors = elsewhere(stack, 1)
-    began = {name: values.clone() for name, values in collectors.policy.state_dict().items()}
-    for iteration in range(2):
-        collectors.collect(iteration, 64 * iteration)
-        assert all(torch.equal(values, began[name]) for name, values in collectors.actor.state_dict().items())
-        move(collectors.policy)
-    collectors.collect(2, 128)
-    assert not torch.equal(collectors.actor.state_dict()["critic.head.bias"], began["critic.head.bias"])
-
-
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, after: int):
-    first, second = elsewhere(stack, 2), elsewhere(stack, 2)
+@pytest.mark.parametrize(("number", "after"), [(1, 0), (2, 3)])
+def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, number: int, after: int):
+    first, second = elsewhere(stack, number), elsewhere(stack, number)
     for iteration in range(after):
         first.collect(iteration, 64 * iteration)
         move(first.policy)
+    first.broken = 3
     second.load_state(first.state(64 * after))
+    assert second.broken == 3, "simulations that broke are still counted"
     second.policy.load_state_dict(first.policy.state_dict())
     for iteration in range(after, after + 2):
         figures = [collectors.collect(iteration, 64 * iteration) for collectors in (first, second)]
@@ -104,13 +100,6 @@ def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, after: int):
         assert same(first.rollout, second.rollout)
         for collectors in (first, second):
             move(collectors.policy, 0.1)
-
-
-def test_simulations_that_broke_are_still_counted_after_a_resume(stack: ExitStack):
-    first, second = elsewhere(stack, 1), elsewhere(stack, 1)
-    first.broken = 3
-    second.load_state(first.state(0))
-    assert second.broken == 3
 
 
 def test_means_of_episodes_are_weighted_by_how_many_ended():
@@ -147,35 +136,17 @@ def test_what_an_environment_says_when_it_fails_is_said_here(stack: ExitStack):
         collectors.collect(0, 0)
 
 
-def test_nothing_is_left_running(stack: ExitStack, alive):
-    with ExitStack() as inner:
-        collectors = elsewhere(inner, 2)
-        collectors.collect(0, 0)
-        pids = [remote.process.pid for remote in collectors._remotes]
-        assert all(map(alive, pids))
-    assert not any(map(alive, pids))
-
-
 # Learning from them
 
 
-def ahead(stack: ExitStack, *more: str) -> Training:
-    return stack.enter_context(build_training(None, settings("collectors=1", *more)))
-
-
-def test_rollouts_that_a_blind_normaliser_saw_are_only_looked_at(stack: ExitStack):
-    run = ahead(stack)
-    before = run.policy.get_parameter("actor.head.mean.weight").clone()
-    moved = []
-    for _ in range(3):
-        run._iterate()
-        moved.append(not torch.equal(run.policy.get_parameter("actor.head.mean.weight"), before))
-    assert moved == [False, False, True]
-
-
-def test_it_learns(stack: ExitStack):
+def test_it_learns_but_only_looks_at_what_a_blind_normaliser_saw(stack: ExitStack):
     """A pendulum that falls within a tenth of a second at first stands several times as long."""
     more = ("env.count=16", "learner.steps=64", "policy.hidden=[32,32]", "learner.minibatches=8", "learner.lr=1e-3")
-    run = ahead(stack, *more)
-    lengths = [run._iterate()["episode/length"] for _ in range(40)]
+    run = stack.enter_context(build_training(None, settings("collectors=1", *more)))
+    before = run.policy.get_parameter("actor.head.mean.weight").clone()
+    lengths, moved = [], []
+    for _ in range(40):
+        lengths.append(run._iterate()["episode/length"])
+        moved.append(not torch.equal(run.policy.get_parameter("actor.head.mean.weight"), before))
+    assert moved[:3] == [False, False, True]
     assert lengths[-1] > 5 * lengths[0]

@@ -3,9 +3,8 @@
 import json
 import os
 import runpy
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,20 +17,15 @@ Learned = tuple[dict[str, Tensor], dict[str, float]]  # weights and figures
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, commands: Any) -> Path:
     """What two processes learned together, and one alone."""
     folder = tmp_path_factory.mktemp("parallel")
-    arguments = [[sys.executable, str(SCRIPT), str(rank), "2", str(folder)] for rank in range(2)]
     environ = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}  # their traffic stays on this machine
-    started = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True, env=environ) for each in arguments]
-    try:
-        runpy.run_path(str(SCRIPT))["main"](0, 1, folder)
-        for process in started:
-            _, error = process.communicate(timeout=100)
-            assert process.returncode == 0, error
-    finally:
-        for process in started:
-            process.kill()
+    program = SCRIPT.read_text()
+    started = [commands.start([str(rank), "2", str(folder)], folder, environ, program=program) for rank in range(2)]
+    runpy.run_path(str(SCRIPT))["main"](0, 1, folder)
+    for process in started:
+        assert process.wait() == 0, process.communicate()
     return folder
 
 

@@ -38,7 +38,7 @@ from autotelic.runs.files import named_errors
 
 S = TypeVar("S")
 
-_ROOT, _SCHEMA, _BESIDE, _FILE = "autotelic_root", "autotelic_schema", "autotelic_beside", "autotelic_file"
+_ROOT, _SCHEMA, _BESIDE = "autotelic_root", "autotelic_schema", "autotelic_beside"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,18 +185,12 @@ def _build(
     # GROUP@KEY: taken from the folder GROUP, put at KEY.
     sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
     store.store(_BESIDE, beside)
-    defaults = [_SCHEMA, *sections, _BESIDE, "_self_"]
-    store.store(_ROOT, {"defaults": defaults})
-    base = _hydra([])
-    if data:
-        known = _keys(base)
-        for key, value in _leaves(data):
-            _check_key(key, known, base, where)
-            _check_section(key, value, base, f"{where}: ")
-        _check_values(base, data, where)
-        store.store(_FILE, data)
-        store.store(_ROOT, {"defaults": [*defaults[:-1], _FILE, "_self_"]})
-    known, lines = _keys(base), list[str]()
+    store.store(_ROOT, {"defaults": [_SCHEMA, *sections, _BESIDE, "_self_"]})
+    base = _hydra()
+    known = _keys(base)
+    for key, value in _leaves(data):
+        _check_key(key, known, base, where)
+        _check_section(key, value, base, f"{where}: ")
     for override in overrides:
         key = override.key_or_group
         if override.is_sweep_override():
@@ -205,13 +199,13 @@ def _build(
             raise UserError(f"'{override.input_line}': choose with {key.removesuffix('.name')}=NAME")
         if override.is_delete():
             raise UserError(f"'{override.input_line}': keys cannot be removed")
+        if override.package is not None:
+            raise UserError(f"'{override.input_line}': a key has no @")
         _check_key(key, known, base, "")
         _check_section(key, override.value(), base, "")
-        # Hydra wants a plus before what is new, also in a mapping whose keys are the user's own. Two, because a file or
-        # an earlier override may have it already.
-        line = str(override.input_line)
-        lines.append(line if key in known and not _open_dict(base, key) else f"++{line.lstrip('+')}")
-    composed = _hydra(lines)
+    composed = _merged(base, data, where) if data else base
+    for override in overrides:
+        _set(composed, override)
     refused = _refused(composed)
     if refused is not None:
         key, line, error = refused
@@ -335,20 +329,31 @@ def _writable(node: Any) -> Any:
     return node
 
 
-def _hydra(overrides: list[str]) -> DictConfig:
+def _hydra() -> DictConfig:
     try:
         with initialize(version_base="1.3", config_path=None):
-            return hydra_compose(_ROOT, overrides=overrides)
+            return hydra_compose(_ROOT)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_reason(error)) from error
 
 
+def _merged(base: DictConfig, data: Mapping[str, Any], where: str) -> DictConfig:
+    try:
+        with open_dict(base):  # unknown keys were refused; those of free mappings are the user's own
+            return typing.cast(DictConfig, OmegaConf.merge(base, data))
+    except OmegaConfBaseException as error:
+        raise UserError(f"{where}: {error.full_key or ''}: {_reason(error)}") from error
+
+
+def _set(config: DictConfig, override: Override) -> None:
+    try:
+        OmegaConf.update(config, override.key_or_group, override.value(), merge=True, force_add=True)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{str(override.input_line).lstrip('+')}: {_reason(error)}") from error
+
+
 def _reason(error: BaseException) -> str:
-    """What went wrong in one line, with the key. Hydra wraps the line that matters."""
-    cause = error.__cause__
-    if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
-        override = str(error).partition("\n")[0].removeprefix("Error merging override ").lstrip("+")
-        return f"{override}: {str(cause).partition(chr(10))[0]}"
+    """What went wrong in one line."""
     return str(error).partition("\n")[0]
 
 
@@ -408,14 +413,6 @@ def _most_alike(word: str, known: list[str]) -> list[str]:
 
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     return [found for found in close if likeness(found) > likeness(close[0]) - 0.05]
-
-
-def _check_values(base: DictConfig, data: Mapping[str, Any], where: str) -> None:
-    try:
-        with open_dict(base):  # unknown keys were refused; those of free mappings are the user's own
-            OmegaConf.merge(base, data)
-    except OmegaConfBaseException as error:
-        raise UserError(f"{where}: {error.full_key or ''}: {_reason(error)}") from error
 
 
 def _with_tuples(value: Any) -> Any:
