@@ -44,6 +44,11 @@ class RunConfig:
         """The step that ends the run, unless time does so first."""
         return self.steps
 
+    @property
+    def total(self) -> int | None:
+        """What a bar of steps counts to, where that is known."""
+        return self.last_step
+
     def reached(self, loop: Any) -> bool:
         """Whether a loop is at its nearest bound."""
         last, minutes = self.last_step, self.minutes
@@ -167,7 +172,7 @@ def _advance(
     left = None if config.minutes is None else config.minutes - loop.seconds / 60
     done = max(loop.step, 0)
     where = str(directory.path)
-    with Display(label, config.last_step, done=done, minutes=left, results=where, console=console) as display:
+    with Display(label, config.total, done=done, minutes=left, results=where, console=console) as display:
         while not stop.requested and not bound_reached(loop, config):
             with _safe_point_named(loop, directory):
                 figures = loop.run_step()

@@ -109,6 +109,11 @@ class PlayConfig(RunConfig):
         """100 when no bound is given."""
         return 100 if self.steps is None and self.minutes is None and self.episodes is None else self.steps
 
+    @property
+    def total(self) -> int | None:
+        """Of tasks that are attempted one at a time, once each, a step is an episode."""
+        return self.last_step or (self.episodes if self.loop.batch == self.loop.attempts == 1 else None)
+
     def reached(self, loop: Loop) -> bool:
         return super().reached(loop) or (self.episodes is not None and loop.episodes >= self.episodes)
 

@@ -9,7 +9,7 @@ from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.skills import MOST_KEPT, MOST_LINKED, Skills, call_of
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
-from autotelic.worlds.base import Answer, Proposal
+from autotelic.worlds.base import Answer, Proposal, Task
 from autotelic.worlds.code.kinds.base import RefusedError, answer_text
 
 LIFT = brief.program_of(" move red_box close up")
@@ -182,6 +182,7 @@ def learned():
         world.recall_from(texts.get)
         text = '{"objects": ["red_box"], "goal": [["lifted", "red_box"]], "success": {"draws": 1}}'
         (task,) = world.admit([Proposal("induction", text)], seed=1)
+        assert isinstance(task, Task)
         answer = Answer(answer_text(LIFT))
         (verdict,) = world.judge([(task, answer)], 1)
         assert verdict.solved

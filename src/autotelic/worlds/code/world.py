@@ -33,7 +33,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class CodeWorldConfig:
     kind: KindConfig = field(default_factory=KindConfig)
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     heldout: bool = True  # reject proposals that are in the held-out suite
+
+    # Where tasks are attempted one at a time (`play episodes=N`).
+    one_at_a_time: ClassVar[Mapping[str, str]] = {"kinds": "[deduction]", "heldout": "false"}
 
 
 class CodeWorld(World):
