@@ -5,7 +5,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -334,9 +333,9 @@ def test_a_fork_goes_on_from_its_step_under_a_new_name(autotelic):
 
 
 FORK_AND_DIE = """
-import os, signal, sys
-from autotelic.cli import main, play_session
-play_session.play = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+import os, signal
+from autotelic.cli import main, play
+play.carry_on = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main.main(["resume", "runs/one", "step=2", "run=two", "seed=9", "loop.attempts=1", "root=others", "steps=4"])
 """
 
@@ -344,8 +343,7 @@ main.main(["resume", "runs/one", "step=2", "run=two", "seed=9", "loop.attempts=1
 def test_a_fork_killed_at_once_has_all_that_was_asked_for(autotelic):
     autotelic.given()
     env = {**os.environ, **autotelic.env}
-    died = subprocess.run([sys.executable, "-c", FORK_AND_DIE], cwd=autotelic.cwd, env=env)
-    assert died.returncode == -signal.SIGKILL
+    assert autotelic.commands.run([], autotelic.cwd, env, program=FORK_AND_DIE).code == -signal.SIGKILL
     two = autotelic.cwd / "others" / "two"
     config = yaml.safe_load((two / "config.yaml").read_text())
     assert (config["run"], config["seed"], config["root"], config["loop"]["attempts"]) == ("two", 9, "others", 1)

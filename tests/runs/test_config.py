@@ -208,6 +208,7 @@ def test_an_unknown_key_gives_the_nearest(wrong: str, right: str):
         ("steps", "is not key=value"),
         ("steps=1,2", "sweep with -m"),
         ("+extra=1", "unknown key 'extra'"),
+        ("steps@world=1", "a key has no @"),
         ("loop=3", "'loop' is a section, not a value; its keys: loop.batch"),
         ("~steps", "keys cannot be removed"),
     ],

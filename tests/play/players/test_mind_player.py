@@ -354,7 +354,8 @@ def test_the_mind_is_made_for_the_world_it_plays_in(world, monkeypatch):
 @pytest.mark.parametrize("estimator", ["sil", "ppo"])
 def test_a_resumed_run_of_a_learning_mind_is_equal_to_one_that_was_not_interrupted(tmp_path, estimator: str):
     shape = ("player.width=16", "player.heads=2", "player.layers=1", "player.base_steps=3", "player.max_tokens=24")
-    small = ("loop.batch=8", "loop.proposals=8", "loop.attempts=2", "checkpoint.every=2", "evaluate=false")
+    small = ("loop.batch=4", "loop.proposals=4", "loop.attempts=2", "checkpoint.every=2", "evaluate=false")
+    small += ("world.heldout=false", "world.sandbox.servers=2")
     common = ("player=tiny", *shape, *small, f"player.learner.estimator={estimator}", f"root={tmp_path}")
     with autotelic.new_loop(*common, "run=whole") as loop:
         loop.run(5)

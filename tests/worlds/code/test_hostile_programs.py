@@ -227,7 +227,7 @@ STATEMENTS = EXPRESSIONS.flatmap(
 
 
 @given(st.lists(STATEMENTS, min_size=1, max_size=4), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_program_is_read_or_refused(statements, inside):
     body = "".join(f"    {statement}\n" for statement in statements)
     source = f"def f(a):\n{body}" if inside else f"if 1:\n{body}def f(a):\n    return g(a)\n"
