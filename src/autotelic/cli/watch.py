@@ -108,6 +108,7 @@ def film_run(
 
 def _show_attempt(directory: Run, arguments: argparse.Namespace) -> int:
     """Runs an archived attempt again, as it was judged, and films it."""
+    from autotelic.show.specimens import visible
     from autotelic.show.video import Shown
 
     config = play.restore(directory)
@@ -126,7 +127,8 @@ def _show_attempt(directory: Run, arguments: argparse.Namespace) -> int:
         with play_session.build_world(config) as world:
             world.recall_from(archive.solved_answer)
             replay = world.replay(task, attempt.answer, attempt.verdict.seed)
-            outcome = f"{attempt.verdict.outcome}: {attempt.verdict.detail}".rstrip(": ")
+            detail = visible(" ".join(attempt.verdict.detail.split()))  # may quote what a controller raised
+            outcome = f"{attempt.verdict.outcome}: {detail}".rstrip(": ")
             if not replay.clips:
                 raise UserError(
                     f"attempt {number} of {count} at task {task.id} ran nothing that could be seen: {outcome}"

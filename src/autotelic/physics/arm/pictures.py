@@ -21,9 +21,10 @@ class Painter:
     as long as dozens more: `mujoco.Renderer` has a new one for each model."""
 
     def __init__(self) -> None:
-        if mujoco.GLContext is None:
+        make = getattr(mujoco, "GLContext", None)  # not there where MUJOCO_GL switches pictures off
+        if make is None:
             raise RuntimeError("there is no graphics library to draw with")
-        self._graphics = mujoco.GLContext(640, 480)
+        self._graphics = make(640, 480)
         self._context: mujoco.MjrContext | None = None
         self._turned: tuple[Cell, int, int] | None = None  # what the context is for
         self._options = mujoco.MjvOption()

@@ -311,7 +311,7 @@ class ArmWorld(World):
     def replay(self, task: Task, answer: Answer, seed: int) -> Replay:
         try:
             return self._replay(task, answer, seed)
-        except _NO_SPEC as error:
+        except (*_NO_SPEC, RefusedError) as error:
             raise UserError(f"task {task.id} is damaged: {type(error).__name__} {error}") from error
 
     def _replay(self, task: Task, answer: Answer, seed: int) -> Replay:
