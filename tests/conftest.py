@@ -21,6 +21,8 @@ from types import ModuleType
 
 import pytest
 
+from autotelic import physics as physics  # decides where MuJoCo draws, before a test loads it
+
 # As many tests as cores run side by side: more threads in each would wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell lets what it runs in the background ignore Ctrl-C, and all that is started from there: the programs that tests

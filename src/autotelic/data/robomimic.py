@@ -13,10 +13,9 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import mujoco
 
 from autotelic import __version__, registry
 from autotelic.data.demonstrations import Demonstration
@@ -39,7 +38,7 @@ class Writer:
                 "env_args": json.dumps(env_args(environment)),
                 "contract": json.dumps(environment.contract()),
                 "autotelic": __version__,
-                "mujoco": mujoco.__version__,
+                "mujoco": version("mujoco"),
                 **about,
             }
         )

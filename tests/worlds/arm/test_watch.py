@@ -46,7 +46,7 @@ def test_an_attempt_ends_again_as_it_was_judged_to_the_bit(world, attempts, at: 
     task, answer, verdict = attempts[at]
     replay = world.replay(task, answer, verdict.seed)
     assert replay.verdict.judgement == verdict.judgement
-    assert ("state" in replay.verdict.metrics) == (task.kind != "deduction")
+    assert "state" in replay.verdict.metrics
 
 
 def test_every_start_that_was_judged_can_be_seen_from_its_beginning_to_its_end(world, attempts):
