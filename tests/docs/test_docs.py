@@ -34,7 +34,10 @@ SMALL = {
     "checkpoint.every": "1",
     "checkpoint.keep": "0",
 }
-SMALL_CODE = {"world.heldout": "false", "world.sandbox.servers": "2"}
+SMALL_WORLD = {
+    "code": {"world.heldout": "false", "world.sandbox.servers": "2"},
+    "arm": {"world.heldout": "false"},
+}
 SMALL_TINY = {"width": "16", "heads": "2", "layers": "1", "max_tokens": "24", "base_steps": "3"}
 SMALL_TRAIN = {
     "env.count": "4",
@@ -105,8 +108,8 @@ def smaller(words: list[str]) -> list[str]:
     if verb == "play":
         if "episodes" in keys:  # one task at a time is small already
             return [verb, *rest]
-        foreign = any(word.startswith("world=") and word != "world=code" for word in rest)
-        small = SMALL if foreign else SMALL | SMALL_CODE
+        world = next((word.partition("=")[2] for word in rest if word.startswith("world=")), "code")
+        small = SMALL | SMALL_WORLD.get(world, {})
         tiny = [role for role in ("player", "proposer", "solver") if f"{role}=tiny" in rest]
         small = small | {f"{role}.{key}": value for role in tiny for key, value in SMALL_TINY.items()}
         if tiny:  # which asks for more proposals than such a batch has
