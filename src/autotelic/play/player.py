@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autotelic.errors import UserError
 from autotelic.worlds.base import Request, Task, Verdict, World
 
 Metrics = dict[str, float]
@@ -52,12 +53,12 @@ class Player(ABC):
 
     def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
         """Another answer in place of each that failed, after its verdict was read. Only of players that read."""
-        raise NotImplementedError(f"{type(self).__name__} reads no verdicts")
+        raise UserError(f"the player {self.name} reads no verdicts: set loop.retries=0")
 
     def criticise(self, answered: Sequence[tuple[Task, Sample]], rng: np.random.Generator) -> list[Sample]:
         """What the player thinks of answers of its own, each with a claim where it says yes or no. Only of players that
         read."""
-        raise NotImplementedError(f"{type(self).__name__} has no opinion")
+        raise UserError(f"the player {self.name} has no opinion of its answers: set loop.critiques=0")
 
     def evaluating(self) -> AbstractContextManager[None]:
         """Around attempts that measure the player: one with better weights than those it learns with uses them."""
