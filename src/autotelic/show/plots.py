@@ -1,26 +1,19 @@
-"""Small plots as inline SVG: matplotlib draws, the page's style sheet colours.
+"""Small plots as inline SVG, which the page's style sheet colours.
 
-Every colour a plot uses has a name; in the SVG it becomes a CSS variable, so that one drawing suits a light and a dark
-page. No style attribute or style element is left in it, so that a page can forbid inline styles altogether. Equal
-figures give equal text.
+Every colour a plot uses has a name and is a CSS variable in the SVG, so that one drawing suits a light and a dark page.
+There is no style attribute or style element in it, so that a page can forbid inline styles altogether. Equal figures
+give equal text. A report has dozens of them, so they are written directly: a few milliseconds each, where a plotting
+library, whose styles would have to be taken out again, needs fifty.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-from xml.etree import ElementTree
+from html import escape
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
@@ -41,7 +34,6 @@ PALETTE: Mapping[str, tuple[str, str]] = {
     "rule": ("#e4e5e8", "#33363d"),  # grid lines
     "paper": ("#fefefd", "#1b1d21"),  # what lies behind the plot
 }
-_VARIABLE = {light: f"var(--{name})" for name, (light, _) in PALETTE.items()}
 
 KINDS = {"deduction": "blue", "abduction": "orange", "induction": "green"}
 _OTHER_KINDS = ("red", "purple", "sky", "brown", "yellow", "grey")
@@ -62,16 +54,6 @@ CLASSES = {
 _OTHER_CLASSES = ("blue", "brown", "purple", "yellow", "grey", "dark", "sky", "red", "orange")
 
 POINTS = 120  # of a curve: more than the eye can tell apart at this size
-_RC: Any = {
-    "svg.fonttype": "none",  # text stays text: small, searchable, in the page's own font
-    "text.parse_math": False,  # a name with $ in it is a name
-    "font.size": 9,
-    "axes.linewidth": 0.8,
-    "path.simplify": False,
-}
-_PRESENTATION = re.compile(r"(fill|stroke|opacity|text-anchor|clip|font-size|font-weight)")
-_SVG = "{http://www.w3.org/2000/svg}"
-_HREF = "{http://www.w3.org/1999/xlink}href"
 
 
 @dataclass(frozen=True)
@@ -101,99 +83,95 @@ def lines(
     name: str, steps: ArrayLike, curves: Sequence[Curve], *, percent: bool = False, from_zero: bool = True
 ) -> str:
     """Curves over steps. What was measured is faint, its running mean is strong; gaps in between are bridged."""
-
-    def draw(axes: Axes) -> None:
-        at = np.asarray(steps, dtype=float)
-        for curve in curves:
-            values = np.asarray(curve.values, dtype=float)
-            there = np.isfinite(values)
-            if not there.any():
-                continue
-            x, y, low, high = condense(at[there], values[there])
-            colour = PALETTE[curve.colour][0]
-            smooth = running_mean(y)
-            many = len(y) > 20
-            if len(x) < there.sum():
-                axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-            elif many:
-                axes.plot(x, y, color=colour, alpha=0.3, linewidth=0.8)
-            if curve.spread is not None:
-                around = condense(at[there], np.nan_to_num(np.asarray(curve.spread, dtype=float)[there]))[1]
-                axes.fill_between(x, y - around, y + around, color=colour, alpha=0.15, linewidth=0)
-            marker = "o" if len(y) <= 12 else None
-            axes.plot(x, smooth if many else y, color=colour, linewidth=1.7, marker=marker, markersize=3)
-        if percent:
-            most = max(
-                (float(np.nanmax(curve.values)) for curve in curves if np.isfinite(curve.values).any()), default=1
-            )
-            top = next((top for top in (0.1, 0.25, 0.5) if most <= top), 1.0)  # few steps: plots stay comparable
-            axes.set_ylim(-0.02 * top, 1.03 * top)
-            axes.set_yticks(np.linspace(0, top, 5 if top == 1.0 else 6))
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-        else:
-            low, high = axes.get_ylim()
-            if from_zero and low > 0:
-                axes.set_ylim(0, 1.05 * high)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-            axes.yaxis.set_major_formatter(FuncFormatter(short))
-
-    return _chart(name, steps, draw)
+    at = np.asarray(steps, dtype=float)
+    measured = [np.asarray(curve.values, dtype=float) for curve in curves]
+    there = [np.isfinite(values) for values in measured]
+    binned = [condense(at[finite], values[finite]) for values, finite in zip(measured, there, strict=True)]
+    spreads = [
+        None
+        if curve.spread is None
+        else condense(at[finite], np.nan_to_num(np.asarray(curve.spread, float)[finite]))[1]
+        for curve, finite in zip(curves, there, strict=True)
+    ]
+    shown = [(0.0 if spread is None else spread) for spread in spreads]
+    lows = [low - spread for (_, _, low, _), spread in zip(binned, shown, strict=True)]
+    highs = [high + spread for (_, _, _, high), spread in zip(binned, shown, strict=True)]
+    low, high = _reach([*lows, *highs])
+    if percent:
+        top = next((top for top in (0.1, 0.25, 0.5) if _reach(measured)[1] <= top), 1.0)  # few: plots stay comparable
+        chart = _Chart(name, _steps_span(at), (-0.02 * top, 1.03 * top))
+        chart.axes(y=np.linspace(0, top, 5 if top == 1.0 else 6), percent=True)
+    else:
+        margin = 0.05 * (high - low)
+        span = (0.0, 1.05 * high) if from_zero and low - margin > 0 else (low - margin, high + margin)
+        chart = _Chart(name, _steps_span(at), span)
+        chart.axes(y=ticks(*span, 4))
+    for curve, finite, (x, y, low, high), spread in zip(curves, there, binned, spreads, strict=True):
+        many = len(y) > 20
+        if len(x) < finite.sum():
+            chart.band(x, low, high, curve.colour)
+        elif many:
+            chart.line(x, y, curve.colour, width=0.8, opacity=0.3)
+        if spread is not None:
+            chart.band(x, y - spread, y + spread, curve.colour)
+        chart.line(x, running_mean(y) if many else y, curve.colour)
+        if len(y) <= 12:
+            chart.dots(x, y, curve.colour)
+    return chart.svg()
 
 
 def stack(name: str, steps: ArrayLike, layers: Sequence[Curve], *, share: bool = True) -> str:
     """Counts over steps on top of each other, as shares of their sum or as they are. A missing count is 0."""
-
-    def draw(axes: Axes) -> None:
-        at = np.asarray(steps, dtype=float)
-        heights = np.nan_to_num(np.array([layer.values for layer in layers], dtype=float))
-        measured = heights.sum(axis=0) > 0 if share else np.ones(len(at), dtype=bool)
-        if not measured.any():
-            return
-        binned = [condense(at[measured], row[measured]) for row in heights]
-        x, table = binned[0][0], np.array([row[1] for row in binned])
-        if share:
-            table = table / table.sum(axis=0)
-        colours = [PALETTE[layer.colour][0] for layer in layers]
+    at = np.asarray(steps, dtype=float)
+    heights = np.nan_to_num(np.array([layer.values for layer in layers], dtype=float).reshape(len(layers), len(at)))
+    measured = heights.sum(axis=0) > 0 if share else np.ones(len(at), dtype=bool)
+    x = condense(at[measured], at[measured])[0]
+    table = np.array([condense(at[measured], row[measured])[1] for row in heights]).reshape(len(layers), len(x))
+    if share:
+        table = table / table.sum(axis=0)
+    tops = np.vstack([np.zeros(len(x)), np.cumsum(table, axis=0)])
+    span = (0.0, 1.0) if share else (0.0, max(1.0, 1.05 * tops[-1].max(initial=0.0)))
+    chart = _Chart(name, _steps_span(at), span)
+    chart.axes(y=np.linspace(0, 1, 5) if share else ticks(*span, 4, whole=True), percent=share)
+    middles = (x[1:] + x[:-1]) / 2
+    left, right = np.append(x[:1] - 0.5, middles), np.append(middles, x[-1:] + 0.5)
+    if len(x) <= 40:  # few enough to be told apart: bars
+        half = 0.43 * (np.diff(x).min() if len(x) > 1 else 1.0)
+        left, right = x - half, x + half
+    for layer, low, high in zip(layers, tops[:-1], tops[1:], strict=True):
         if len(x) <= 40:
-            gaps = float(np.min(np.diff(x))) if len(x) > 1 else 1.0
-            base = np.zeros(len(x))
-            for row, colour in zip(table, colours, strict=True):
-                axes.bar(x, row, width=0.86 * gaps, bottom=base, color=colour, linewidth=0)
-                base += row
+            chart.bars(left, right, low, high, layer.colour)
         else:
-            axes.stackplot(x, table, colors=colours, linewidth=0, step="mid")
-        if share:
-            axes.set_ylim(0, 1)
-            axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
-            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-        else:
-            axes.set_ylim(0, max(1.0, 1.05 * float(table.sum(axis=0).max())))
-            axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-            axes.yaxis.set_major_formatter(FuncFormatter(short))
-
-    return _chart(name, steps, draw)
+            edges = np.stack([left, right], axis=1).ravel()
+            chart.band(edges, np.repeat(low, 2), np.repeat(high, 2), layer.colour, opacity=1.0)
+    return chart.svg()
 
 
 def before_after(name: str, rows: Sequence[tuple[str, str, float | None, float | None]]) -> str:
     """(label, colour, before, after) as shares: a hollow dot, a line, a full dot."""
-    with matplotlib.rc_context({**_RC, "svg.hashsalt": f"autotelic {name}"}):
-        figure = Figure(figsize=(5.2, 0.55 + 0.32 * len(rows)))
-        axes = figure.add_axes((0.2, 0.42 / figure.get_figheight(), 0.76, 1 - 0.5 / figure.get_figheight()))
-        for at, (_, colour, before, after) in enumerate(rows):
-            light, y = PALETTE[colour][0], len(rows) - 1 - at
-            if before is not None and after is not None:
-                axes.plot([before, after], [y, y], color=light, linewidth=3, alpha=0.45, solid_capstyle="butt")
-            if before is not None:
-                paper = PALETTE["paper"][0]
-                axes.plot([before], [y], "o", markersize=7, markeredgewidth=1.6, color=paper, markeredgecolor=light)
-            if after is not None:
-                axes.plot([after], [y], "o", markersize=7, markeredgewidth=1.6, color=light)
-        axes.set_yticks(range(len(rows)), [label for label, *_ in reversed(rows)])
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set_xlim(-0.02, 1.02)
-        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
-        _dress(axes, "x")
-        return _inline(figure, name)
+    left = max(75.0, 10.0 + 5.0 * max((len(label) for label, *_ in rows), default=0))
+    chart = _Chart(name, (-0.02, 1.02), (-0.6, len(rows) - 0.4), size=(374.0, 40.0 + 23.0 * len(rows)), left=left)
+    chart.axes(x=np.linspace(0, 1, 6), percent=True)
+    for at, (label, colour, before, after) in enumerate(rows):
+        y = np.array([len(rows) - 1.0 - at])
+        chart.label(label, y[0])
+        if before is not None and after is not None:
+            chart.line(np.array([before, after]), np.repeat(y, 2), colour, width=3.0, opacity=0.45)
+        if before is not None:
+            chart.dots(np.array([before]), y, "paper", radius=3.5, edge=colour)
+        if after is not None:
+            chart.dots(np.array([after]), y, colour, radius=3.5, edge=colour)
+    return chart.svg()
+
+
+def ticks(low: float, high: float, most: int, whole: bool = False) -> Floats:
+    """At most so many round numbers and one more within a span, equally far apart."""
+    step = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(step))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= 0.999 * step)
+    if whole:
+        step = max(1.0, math.ceil(step))
+    return step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
 
 
 def condense(steps: Floats, values: Floats, points: int = POINTS) -> tuple[Floats, Floats, Floats, Floats]:
@@ -234,72 +212,102 @@ def style_variables() -> str:
     return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
 
 
-def _chart(name: str, steps: ArrayLike, draw: Callable[[Axes], None]) -> str:
-    with matplotlib.rc_context({**_RC, "svg.hashsalt": f"autotelic {name}"}):
-        figure = Figure(figsize=(4.5, 2.05))
-        axes = figure.add_axes((0.125, 0.14, 0.855, 0.81))
-        draw(axes)
-        at = np.asarray(steps, dtype=float)
-        if len(at):
-            edge = max((at.max() - at.min()) * 0.015, 0.5)
-            axes.set_xlim(at.min() - edge, at.max() + edge)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(short))
-        _dress(axes, "y")
-        return _inline(figure, name)
+def _reach(rows: Iterable[Floats]) -> tuple[float, float]:
+    """The least and the greatest of all that is finite, apart from each other."""
+    values = np.concatenate([np.atleast_1d(row).ravel() for row in rows] or [np.empty(0)])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    return low, high if high > low else low + (abs(low) or 1.0)
 
 
-def _dress(axes: Axes, grid: str) -> None:
-    ink, rule = PALETTE["ink"][0], PALETTE["rule"][0]
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(rule)
-    axes.grid(True, axis="x" if grid == "x" else "y", color=rule, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, colors=ink, labelcolor=ink)
+def _steps_span(at: Floats) -> tuple[float, float]:
+    if not len(at):
+        return 0.0, 1.0
+    edge = max((at.max() - at.min()) * 0.015, 0.5)
+    return float(at.min() - edge), float(at.max() + edge)
 
 
-def _inline(figure: Figure, name: str) -> str:
-    """The figure as an element for a page: no styles, no names that two plots could share, colours as variables."""
-    figure.patch.set_visible(False)
-    for axes in figure.axes:
-        axes.patch.set_visible(False)
-    FigureCanvasSVG(figure)
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    root = ElementTree.fromstring(buffer.getvalue())
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag.endswith(("}metadata", "}style")):
-                parent.remove(child)
-    used = {match for node in root.iter() for value in node.attrib.values() for match in re.findall(r"#(\w+)", value)}
-    for node in root.iter():
-        if "id" in node.attrib and node.attrib["id"] not in used:
-            del node.attrib["id"]
-        for key, value in _declarations(node.attrib.pop("style", "")):
-            node.attrib.setdefault(key, value)
-        for key in ("fill", "stroke"):
-            if key in node.attrib:
-                node.attrib[key] = _VARIABLE.get(node.attrib[key], node.attrib[key])
-    for key in ("width", "height", "version"):
-        root.attrib.pop(key, None)
-    root.attrib |= {"class": "plot", "role": "img", "aria-label": name}
-    ElementTree.register_namespace("", _SVG.strip("{}"))
-    ElementTree.register_namespace("xlink", _HREF[1:].partition("}")[0])
-    text = ElementTree.tostring(root, encoding="unicode")
-    return re.sub(r"\n\s*|<g />", "", re.sub(r" (?:x|y|d|transform)=\"[^\"]*\"", _rounded, text))
+class _Chart:
+    """Shapes in a frame with two scales. Lengths are points; what lies beyond the frame is moved to its edge."""
+
+    def __init__(
+        self,
+        name: str,
+        across: tuple[float, float],
+        up: tuple[float, float],
+        size: tuple[float, float] = (324.0, 148.0),
+        left: float = 40.0,
+    ) -> None:
+        self.name, self.across, self.up, self.size = name, across, up, size
+        self.left, self.right, self.top, self.bottom = left, size[0] - 12.0, 7.0, size[1] - 21.0
+        self.shapes: list[str] = []
+
+    def x(self, values: ArrayLike) -> Floats:
+        share = (np.asarray(values, dtype=float) - self.across[0]) / (self.across[1] - self.across[0])
+        return self.left + np.clip(share, 0, 1) * (self.right - self.left)
+
+    def y(self, values: ArrayLike) -> Floats:
+        share = (np.asarray(values, dtype=float) - self.up[0]) / (self.up[1] - self.up[0])
+        return self.bottom - np.clip(share, 0, 1) * (self.bottom - self.top)
+
+    def axes(self, *, x: Floats | None = None, y: Floats | None = None, percent: bool = False) -> None:
+        """Numbers along both sides, with lines across the frame at those that are given; steps are whole numbers."""
+        self._rule(self.left, self.bottom, self.right, self.bottom)
+        for value in ticks(*self.across, 6, whole=True) if x is None else x:
+            at = float(self.x(value))
+            if x is not None:
+                self._rule(at, self.top, at, self.bottom)
+            self._text(at, self.bottom + 13.0, _percent(value) if percent and x is not None else short(value), "middle")
+        for value in () if y is None else y:
+            at = float(self.y(value))
+            self._rule(self.left, at, self.right, at)
+            self.label(_percent(value) if percent else short(value), value)
+
+    def label(self, text: str, y: float) -> None:
+        self._text(self.left - 4.0, float(self.y(y)) + 3.2, text, "end")
+
+    def line(self, x: Floats, y: Floats, colour: str, *, width: float = 1.7, opacity: float = 1.0) -> None:
+        drawn = f'fill="none" stroke="var(--{colour})" stroke-width="{width:g}"{_opacity(opacity)}'
+        self.shapes.append(f'<polyline points="{_points(self.x(x), self.y(y))}" {drawn}/>')
+
+    def band(self, x: Floats, low: Floats, high: Floats, colour: str, *, opacity: float = 0.15) -> None:
+        points = _points(self.x(np.append(x, x[::-1])), self.y(np.append(low, high[::-1])))
+        self.shapes.append(f'<polygon points="{points}" fill="var(--{colour})"{_opacity(opacity)}/>')
+
+    def bars(self, left: Floats, right: Floats, low: Floats, high: Floats, colour: str) -> None:
+        sides = zip(self.x(left), self.x(right), self.y(low), self.y(high), strict=True)
+        path = "".join(f"M{x:.1f},{y:.1f}H{end:.1f}V{top:.1f}H{x:.1f}z" for x, end, y, top in sides if y > top)
+        self.shapes.append(f'<path d="{path}" fill="var(--{colour})"/>')
+
+    def dots(self, x: Floats, y: Floats, colour: str, *, radius: float = 1.5, edge: str | None = None) -> None:
+        ring = f' stroke="var(--{edge})" stroke-width="1.6"' if edge else ""
+        for across, up in zip(self.x(x), self.y(y), strict=True):
+            circle = f'<circle cx="{across:.1f}" cy="{up:.1f}" r="{radius:g}" fill="var(--{colour})"{ring}/>'
+            self.shapes.append(circle)
+
+    def svg(self) -> str:
+        box = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.size[0]:g} {self.size[1]:g}"'
+        said = f'class="plot" role="img" aria-label="{escape(self.name)}"'
+        return f"<svg {box} {said}>{''.join(self.shapes)}</svg>"
+
+    def _rule(self, x: float, y: float, end_x: float, end_y: float) -> None:
+        ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{end_x:.1f}" y2="{end_y:.1f}"'
+        self.shapes.append(f'<line {ends} stroke="var(--rule)" stroke-width="0.8"/>')
+
+    def _text(self, x: float, y: float, text: str, anchor: str) -> None:
+        where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="9px"'
+        self.shapes.append(f'<text {where} fill="var(--ink)">{escape(text)}</text>')
 
 
-def _rounded(attribute: re.Match[str]) -> str:
-    """Coordinates to a tenth of a point: what more there is cannot be seen and is most of the text."""
-    return re.sub(r"(\.\d)\d+", r"\1", attribute[0])
+def _points(x: Floats, y: Floats) -> str:
+    return " ".join(f"{across:.1f},{up:.1f}" for across, up in zip(x.tolist(), y.tolist(), strict=True))
 
 
-def _declarations(style: str) -> Iterable[tuple[str, str]]:
-    for declaration in style.split(";"):
-        key, colon, value = (part.strip() for part in declaration.partition(":"))
-        if key == "font":  # the shorthand is no attribute; of it only the size matters here
-            size = re.search(r"[\d.]+px", value)
-            yield "font-size", size[0] if size else "9px"
-        elif colon and _PRESENTATION.match(key):
-            yield key, value
+def _opacity(share: float) -> str:
+    return "" if share == 1.0 else f' opacity="{share:g}"'
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
