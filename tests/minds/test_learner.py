@@ -286,7 +286,7 @@ def recalled(shares: dict[str, int], roles: set[str], **changes) -> dict[str, in
 
 
 def test_replay_sees_as_many_answers_of_each_kind_and_a_share_of_proposals():
-    known = {"propose/one": 5, "propose/two": 70, "solve/one": 3, "solve/two": 90}
+    known = {"propose/one": 10, "propose/two": 70, "solve/one": 30, "solve/two": 90}
     assert recalled(known, {"propose", "solve"}, replay_proposals=0.25) == {
         "propose/one": 15,
         "propose/two": 15,
@@ -296,7 +296,7 @@ def test_replay_sees_as_many_answers_of_each_kind_and_a_share_of_proposals():
 
 
 def test_replay_of_a_player_with_one_role_is_all_of_that_role():
-    known = {"solve/one": 3, "solve/two": 9}
+    known = {"solve/one": 30, "solve/two": 90}
     assert recalled(known, {"solve"}, replay_proposals=0.25) == {"solve/one": 60, "solve/two": 60}
 
 
@@ -318,7 +318,73 @@ def test_the_error_of_the_critic_is_a_figure_where_there_is_one(estimator: str, 
 
 
 def test_replay_of_proposals_stays_at_its_share_while_no_answer_was_right():
-    assert recalled({"propose/one": 3}, {"propose", "solve"}, replay_proposals=0.25) == {"propose/one": 30}
+    assert recalled({"propose/one": 30}, {"propose", "solve"}, replay_proposals=0.25) == {"propose/one": 30}
+
+
+def test_replay_sees_as_many_of_each_sort_of_task_within_a_kind():
+    known = {"solve/one/easy": 900, "solve/one/hard": 40, "solve/two": 90}
+    seen = {"solve/one/easy": 30, "solve/one/hard": 30, "solve/two": 60}
+    assert recalled(known, {"solve"}) == seen
+
+
+def test_replay_does_not_learn_the_little_there_is_by_heart():
+    assert recalled({"solve/one/easy": 90, "solve/one/hard": 3}, {"solve"}) == {
+        "solve/one/easy": 60,
+        "solve/one/hard": 2 * 3,
+    }
+
+
+def test_texts_are_remembered_by_sort_of_task():
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=1), mind)
+    said = [dataclasses.replace(each, row="easy") for each in graded(mind, lambda prompt, text: 1.0)]
+    figures = learner.learn(said)
+    assert list(learner.memory) == ["solve/echo/easy"]
+    assert figures["solve/echo/easy/remembered"] == figures["solve/echo/remembered"] > 0
+
+
+def imitated(learner: Learner, monkeypatch) -> list[Generation]:
+    """All texts that the replay of a step sees."""
+    seen: list[Generation] = []
+    monkeypatch.setattr(learner, "_imitate", lambda said, tally: seen.extend(said))
+    learner.learn(graded(learner.mind, lambda prompt, text: 1.0, prompts=PROMPTS[:1]))
+    return seen
+
+
+def test_rows_of_tokens_that_are_alike_change_places_in_prompt_and_answer_together(monkeypatch):
+    mind = mind_of()
+    learner = Learner(config_of(estimator="sil", replay=3), mind, alike=[["a", "c"], ["b", "d"]])
+    seen = imitated(learner, monkeypatch)
+    (asked, *_), kept = mind.encode("a"), {each.tokens.tobytes() for each in learner.memory["solve/echo"]}
+    other = {letter: mind.encode(letter)[0] for letter in "abcd"}
+    swapped = {other["a"]: other["b"], other["b"]: other["a"], other["c"]: other["d"], other["d"]: other["c"]}
+    as_it_was = [each for each in seen if each.prompt[1] == asked]
+    others = [each for each in seen if each.prompt[1] == other["b"]]
+    assert len(as_it_was) + len(others) == len(seen)
+    assert as_it_was
+    assert others
+    for each in others:
+        back = np.array([swapped.get(token, token) for token in each.tokens.tolist()], np.int32)
+        assert back.tobytes() in kept
+
+
+def test_no_text_is_changed_into_one_that_is_held_out(monkeypatch):
+    learner = Learner(
+        config_of(estimator="sil", replay=3), mind := mind_of(), alike=[["a"], ["b"]], withheld=lambda: PROMPTS[1:2]
+    )
+    assert {each.prompt[1] for each in imitated(learner, monkeypatch)} == {mind.encode("a")[0]}
+
+
+def test_rehearsal_adds_a_share_of_random_texts(monkeypatch):
+    def babble(rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        return [("<ask>d<answer>", "dd")] * count
+
+    config = config_of(estimator="sil", replay=2, replay_size=100, rehearsal=0.3)
+    learner = Learner(config, mind := mind_of(), babble=babble)
+    seen = imitated(learner, monkeypatch)
+    random = [each for each in seen if each.prompt[1] == mind.encode("d")[0]]
+    assert len(random) == 2 * 30
+    assert all(each.tokens.tolist() == [*mind.vocabulary.encode("dd"), 1] for each in random)
 
 
 def anchored(mind: TinyMind, anchor: float, extra: list[float], pay: list[float]) -> list[int]:

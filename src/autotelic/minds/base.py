@@ -125,6 +125,10 @@ class Mind(ABC):
         log-probabilities. Without tokens, if there is no room for it."""
         return replace(generation, prompt=self.encode(prompt), log_probs=np.empty(0, np.float32))
 
+    def reciting(self, prompt: str, reply: str) -> Generation:
+        """A reply that it has not written, as if it had."""
+        raise UserError(f"learner.rehearsal is not for the mind {self.name}: it must be 0")
+
     @abstractmethod
     def score(self, generations: Sequence[Generation]) -> Scores:
         """The log-probabilities of what was written, with gradient; on the CPU, wherever the mind is."""

@@ -39,6 +39,7 @@ class LearnerConfig:
     replay: int = 0  # updates a step on texts, old and new, that went well: right answers, proposals above the mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
+    rehearsal: float = 0.0  # random texts beside them, as a share of replay_size: what was learned is not all it tries
     anchor: float = 0.0  # if not 0: proposals are remembered about as often as base * exp(pay / anchor) writes them
     memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
@@ -60,7 +61,7 @@ class LearnerConfig:
         if not self.constant > 0:
             raise UserError(f"constant is {self.constant}; it must be above 0")
         rates = ("lr", "adam_lr", "value_lr", "weight_decay", "grad_clip", "clip_low", "clip_high", "value_clip")
-        for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap", "anchor"):
+        for name in (*rates, "kl", "entropy", "entropy_floor", "entropy_push", "importance_cap", "anchor", "rehearsal"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):

@@ -24,13 +24,15 @@ from autotelic.learning.advantages import ESTIMATORS, Aggregate
 from autotelic.learning.gae import token_advantages
 from autotelic.learning.muon import Muon
 from autotelic.learning.threads import alone, side_by_side
-from autotelic.minds.base import Generation, Mind
+from autotelic.minds.base import Babble, Generation, Mind
 from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
 from autotelic.minds.samples import Batch, Figures, Graded, Tally, table
 from autotelic.runs import seeds
 
 _log = logging.getLogger(__name__)
+
+OFTEN = 2  # times that an update sees one remembered text, at most
 
 # A loss, and what notes its figures once its gradient is there.
 _Loss = tuple[Tensor, Callable[[], None]]
@@ -40,11 +42,24 @@ class Learner:
     """`learn` once a step. Its state makes a resumed run learn what the uninterrupted one would have.
 
     A mind's weights may be anywhere, but its scores come on the CPU, where everything is computed from them. `seed`
-    decides how samples are shuffled and which remembered texts are seen again.
+    decides how samples are shuffled and which remembered texts are seen again. `babble` is what is rehearsed. `alike`
+    are rows of tokens, such as the things of one colour: rows may change places in a remembered text, which stays as
+    true, unless it then asks what is `withheld`.
     """
 
-    def __init__(self, config: LearnerConfig, mind: Mind, seed: int = 0) -> None:
-        self.config, self.mind, self.seed = config, mind, seed
+    def __init__(
+        self,
+        config: LearnerConfig,
+        mind: Mind,
+        seed: int = 0,
+        *,
+        babble: Babble | None = None,
+        alike: Sequence[Sequence[str]] = (),
+        withheld: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self.config, self.mind, self.seed, self.babble = config, mind, seed, babble
+        self.alike = np.array([np.concatenate([mind.encode(token) for token in row]) for row in alike])
+        self._ask_withheld, self._withheld = withheld, frozenset[bytes]()
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
@@ -103,8 +118,7 @@ class Learner:
             for part in batch.minibatches(self.config.minibatch, rng):
                 first = not self._update(batch, part, tally, first) and first
         figures |= self._remember(batch, hindsight, rng)
-        for _ in range(self.config.replay):
-            self._replay(rng, tally)
+        self._replay(rng, tally)
         self.steps += 1
         if not folded:
             self.levels |= tally.entropies()
@@ -257,15 +271,17 @@ class Learner:
             proposed = [at for members in parts for at in self._anchored(batch, members, rng)]
         else:
             proposed = [at for at in admitted if at in batch.teaching and float(batch.advantages[at][0]) > 0]
-        for name, members in batch.by_baseline([*proposed, *right.values()]).items():
-            new[name] += [batch.generations[at] for at in members]
+        for at in [*proposed, *right.values()]:
+            new[batch.shelves[at]].append(batch.generations[at])
         for each in hindsight:
-            new[each.baseline].append(each.generation)
-        for name, said in new.items():
-            self.memory[name] = [*self.memory.get(name, []), *said][-self.config.memory :]
+            new[each.shelf].append(each.generation)
+        many: Counter[str] = Counter()
+        for shelf, said in new.items():
+            self.memory[shelf] = [*self.memory.get(shelf, []), *said][-self.config.memory :]
+            many.update({name: len(said) for name in {shelf, _kind(shelf)}})
         late = Counter(each.baseline for each in hindsight)
-        figures = {f"{name}/remembered": float(len(said)) for name, said in sorted(new.items())}
-        return figures | {f"{name}/remembered_in_hindsight": float(many) for name, many in sorted(late.items())}
+        figures = {f"{name}/remembered": float(count) for name, count in sorted(many.items())}
+        return figures | {f"{name}/remembered_in_hindsight": float(count) for name, count in sorted(late.items())}
 
     def _anchored(self, batch: Batch, members: Sequence[int], rng: np.random.Generator) -> list[int]:
         """A part of the proposals, each with a chance in proportion to how much oftener base * exp(pay / anchor) would
@@ -285,10 +301,21 @@ class Learner:
         return [at for at, kept in zip(members, keep, strict=True) if kept]
 
     def _replay(self, rng: np.random.Generator, tally: Tally) -> None:
-        """One update that makes remembered texts likelier, as many of each role and kind."""
-        if not self.memory:
+        """Updates that make remembered texts likelier."""
+        if not self.memory or not self.config.replay:
             return
-        said = self._recalled(rng)
+        random: list[Generation] = []
+        if self.config.rehearsal and self.babble is not None:
+            random = [self.mind.reciting(*pair) for pair in self.babble(rng, self.config.replay_size)]
+        if len(self.alike) and not self._withheld:
+            self._withheld = frozenset(self.mind.encode(prompt).tobytes() for prompt in self._ask_withheld())
+        for _ in range(self.config.replay):
+            self._imitate(
+                [*self._recalled(rng), *_drawn(random, self.config.rehearsal * self.config.replay_size, rng)], tally
+            )
+
+    def _imitate(self, said: Sequence[Generation], tally: Tally) -> None:
+        """One update that makes texts likelier."""
         total = sum(len(generation.tokens) for generation in said) if self.aggregate == "token" else len(said)
         join = {"aggregate": self.aggregate, "total": total, "constant": self.config.constant}
         weights = self.mind.parameters()
@@ -303,17 +330,33 @@ class Learner:
         tally.replays.append((whole, self._move(weights, whole)))
 
     def _recalled(self, rng: np.random.Generator) -> list[Generation]:
-        """As many texts of each kind, of both roles apart: answers need more practice than proposals do."""
+        """As many texts of each kind, and within it of each sort of task, of both roles apart: answers need more
+        practice than proposals do."""
         said: list[Generation] = []
         for proposals in (True, False):
-            names = [name for name in sorted(self.memory) if name.startswith("propose/") is proposals]
+            shelves = [shelf for shelf in sorted(self.memory) if shelf.startswith("propose/") is proposals]
+            kinds = Counter(map(_kind, shelves))
             share = self.config.replay_proposals if proposals else 1 - self.config.replay_proposals
             if len(self.roles) == 1:
                 share = 1.0
-            for name in names:
-                known, many = self.memory[name], math.ceil(share * self.config.replay_size / len(names))
-                said += [known[int(at * len(known))] for at in rng.random(many)]
+            for shelf in shelves:
+                many = share * self.config.replay_size / len(kinds) / kinds[_kind(shelf)]
+                known = self.memory[shelf]
+                said += [self._varied(one, rng) for one in _drawn(known, min(many, OFTEN * len(known)), rng)]
         return said
+
+    def _varied(self, generation: Generation, rng: np.random.Generator) -> Generation:
+        """The same text with rows of tokens that are alike in other places."""
+        if not len(self.alike):
+            return generation
+        tokens = np.arange(
+            max(int(part.max(initial=0)) for part in (self.alike, generation.prompt, generation.tokens)) + 1
+        )
+        tokens[self.alike] = self.alike[rng.permutation(len(self.alike))]
+        prompt = tokens[generation.prompt].astype(np.int32)
+        if prompt.tobytes() in self._withheld:
+            return generation
+        return Generation("", prompt, tokens[generation.tokens].astype(np.int32))
 
     def _move(self, weights: Sequence[nn.Parameter], loss: float) -> float:
         """Changes the weights by their gradients. Returns the gradient's norm, as it was before it was clipped."""
@@ -413,6 +456,15 @@ def _unpacked(packed: Mapping[str, Any]) -> list[Generation]:
     lengths = packed["lengths"].flatten().tolist()
     parts = [part.numpy() for part in packed["tokens"].split(lengths)]
     return [Generation("", prompt, tokens) for prompt, tokens in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def _kind(shelf: str) -> str:
+    """The role and kind of a shelf of the memory."""
+    return "/".join(shelf.split("/")[:2])
+
+
+def _drawn(known: Sequence[Generation], many: float, rng: np.random.Generator) -> list[Generation]:
+    return [known[int(at * len(known))] for at in rng.random(math.ceil(many) if known else 0)]
 
 
 def _norm(gradients: Iterable[Tensor | None]) -> float:

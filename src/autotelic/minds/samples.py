@@ -27,6 +27,12 @@ class Graded:
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
     group: str  # equal for those compared with each other: answers to one task, or all proposals of a kind
     hindsight: bool = False  # sampled for another prompt: to be remembered, not compared
+    row: str = ""  # what sort of task it is, where its kind has several
+
+    @property
+    def shelf(self) -> str:
+        """Where it is remembered: each sort of task by itself, so that what rarely succeeds is seen again as often."""
+        return f"{self.baseline}/{self.row}" if self.row else self.baseline
 
 
 class Batch:
@@ -37,6 +43,7 @@ class Batch:
         graded = [each for each in graded if len(each.generation.tokens)]
         self.generations = [each.generation for each in graded]
         self.names = [each.baseline for each in graded]
+        self.shelves = [each.shelf for each in graded]
         self.rewards = torch.tensor([each.reward for each in graded], dtype=torch.float32)
         self.baselines = _numbers(self.names)
         self.groups = _numbers([f"{each.baseline} {each.group}" for each in graded])

@@ -201,6 +201,7 @@ class World(ABC):
     version: str  # part of every verdict: what must be equal for a replay to be a replay
     kinds: Mapping[str, Kind]
     tokens: Sequence[str] = ()  # all pieces that texts in the brief wording are made of; none: there is no such wording
+    alike: Sequence[Sequence[str]] = ()  # rows of such pieces that may change places: all true texts stay true
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
     library: Library | None = None  # for players without a model; those of the code world bring their own
     hindsight: bool = False  # asked for: let the verdict on one wrong answer a task say which other task it solves

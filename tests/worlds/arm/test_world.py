@@ -219,6 +219,24 @@ def test_what_a_failed_controller_did_reach_is_a_task_that_it_solves(world, task
     assert world.judge([(found.achieved, answer)], 4)[0].solved
 
 
+def test_a_wrong_prediction_is_the_right_answer_to_another_question(world, task_of):
+    task = task_of("deduction", question(*CARRIED, **NEAR))
+    kind = world.kinds["deduction"]
+    words = [" ".join([*said, where]) for said in (["yes"], ["no"]) for where in ("left", "gripper")]
+    world.hindsight = True
+    try:
+        found = world.judge([(task, Answer(f"<answer>{said}</answer>")) for said in words], 3)
+    finally:
+        world.hindsight = False
+    achieved = [(said, each.achieved) for said, each in zip(words, found, strict=True) if each.achieved is not None]
+    assert achieved
+    for said, other in achieved:
+        assert other.id != task.id
+        assert (other.spec["setting"], other.spec["controller"]) == (task.spec["setting"], task.spec["controller"])
+        assert kind.brief_solve_prompt(other)
+        assert world.judge([(other, Answer(f"<answer>{said}</answer>"))], 4)[0].solved
+
+
 def test_a_held_out_task_is_neither_admitted_nor_achieved_in_hindsight(task_of):
     text = control(["lifted", "red_box"], ["red_box", "blue_box"], randomisation={"position": 0.6})
     other = control(["near", "blue_box"], ["red_box", "blue_box"], randomisation={"position": 0.6})

@@ -189,6 +189,10 @@ class TinyMind(Mind):
             return moved
         return Generation("", moved.prompt, finished=False)
 
+    def reciting(self, prompt: str, reply: str) -> Generation:
+        tokens = np.array([*self.vocabulary.encode(reply), END], np.int32)
+        return Generation(reply, self.encode(prompt), tokens)
+
     def _generation(self, prompt: np.ndarray, tokens: np.ndarray, log_probs: np.ndarray) -> Generation:
         ends = np.flatnonzero(tokens == END)
         length = int(ends[0]) + 1 if len(ends) else len(tokens)

@@ -38,7 +38,11 @@ class MindPlayer(Player):
         if self.mind.learns:
             from autotelic.minds.learner import Learner  # needs torch, which a mind behind a server does not
 
-            self.learner = Learner(config.learner, self.mind)
+            if not self.mind.brief:
+                self.learner = Learner(config.learner, self.mind)
+            else:
+                rest = {"babble": world.babble, "alike": world.alike, "withheld": self._withheld}
+                self.learner = Learner(config.learner, self.mind, **rest)
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         kinds = [self.world.kinds[request.kind] for request in requests]
@@ -64,7 +68,8 @@ class MindPlayer(Player):
         samples = []
         for at, each in enumerate(said):
             text = kinds[at // n].expand_answer(each.text) if self.mind.brief else each.text
-            samples.append(Sample("solve", tasks[at // n].kind, text, task=tasks[at // n].id, trace=_trace(each)))
+            task = tasks[at // n]
+            samples.append(Sample("solve", task.kind, text, task=task.id, trace=_trace(each, self._row(task))))
         return samples
 
     def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
@@ -131,7 +136,17 @@ class MindPlayer(Player):
         said = self.mind.answering(prompt, sample.trace["generation"])
         if not len(said.tokens):  # it does not fit behind that prompt
             return None
-        return replace(sample, task=task.id, trace=_trace(said), hindsight=True)
+        return replace(sample, task=task.id, trace=_trace(said, self._row(task)), hindsight=True)
+
+    def _row(self, task: Task) -> str:
+        """What sort of task it is, if its kind does not say it."""
+        row = self.world.row_of(task)
+        return "" if row == task.kind else row
+
+    def _withheld(self) -> list[str]:
+        """The prompts that are only to measure with."""
+        tasks = [task for task in self.world.suite if task.kind in self.world.kinds] if self.world.withholds else []
+        return self._solve_prompts([self.world.kind_of(task) for task in tasks], tasks)
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         if self.learner is None:
@@ -147,6 +162,7 @@ class MindPlayer(Player):
                     f"{sample.role}/{sample.kind}",
                     sample.task or "",
                     sample.hindsight,
+                    sample.trace.get("row", ""),
                 )
                 for sample, reward in graded
             ]
@@ -176,8 +192,8 @@ def _yes_or_no(text: str) -> bool | None:
     return None if said is None else said[1] == "yes"
 
 
-def _trace(generation: Generation) -> dict[str, Any]:
-    return {"generation": generation}
+def _trace(generation: Generation, row: str = "") -> dict[str, Any]:
+    return {"generation": generation, "row": row}
 
 
 def player_of(mind: type[Mind]) -> type[MindPlayer]:

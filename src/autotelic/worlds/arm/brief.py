@@ -34,6 +34,7 @@ from autotelic.worlds.code.kinds.base import RefusedError, fence
 PROPOSE, SCENE, GOAL, ASK, WHERE, ANSWER = "<propose>", "<scene>", "<goal>", "<ask>", "<where>", "<answer>"
 DO = "do"
 NAMES = tuple(f"{color}_{shape}" for color in list(COLORS)[:4] for shape in SHAPES)
+ALIKE = tuple(tuple(f" {color}_{shape}" for shape in SHAPES) for color in list(COLORS)[:4])  # colours mean nothing
 ENDINGS = ("left", "middle", "right", "bin", "drawer", "gripper", "floor")  # where a thing may have ended up
 SPREAD_YAW = 0.7  # radians that things are turned, where they are drawn
 LONGEST = 6  # calls of a random controller

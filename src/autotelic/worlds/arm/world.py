@@ -72,13 +72,13 @@ class ArmWorldConfig:
     beside_with: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "tiny": {
             "loop": {
-                "batch": 64,
+                "batch": 32,
                 "attempts": 4,
-                "proposals": 64,
-                "attempts_at": {"deduction": 8, "abduction": 4, "induction": 6},
+                "proposals": 24,
+                "attempts_at": {"deduction": 8, "abduction": 4, "induction": 8},
             },
-            # Of so few proposals, those that went well would soon be known by heart.
-            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.03}},
+            # Of so few texts, those that went well would soon be known by heart, and no others tried.
+            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.03, "rehearsal": 0.3}},
         }
     }
 
@@ -336,6 +336,8 @@ class ArmWorld(World):
     @property
     def tokens(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return brief.tokens(list(self.kinds))
+
+    alike = brief.ALIKE
 
     def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
         names = list(self.kinds)

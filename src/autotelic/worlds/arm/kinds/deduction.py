@@ -108,7 +108,7 @@ class Deduction(Question):
         return questions.checks(setting, draft.spec["controller"], OTHERS)
 
     def _possible(
-        self, draft: Draft, setting: Setting, own: Ended
+        self, draft: Draft, setting: Setting, own: Ended, *chance: object
     ) -> Iterator[tuple[list[Predicate], str, tuple[list[bool], str]]]:
         """What can be asked, with its answer: what was proposed, or else some of what the controller has made true and
         of what it has not, as chance would have it. Only what is not so without the controller."""
@@ -117,7 +117,7 @@ class Deduction(Question):
         if "ask" in draft.spec:
             choices = [(_asked(draft.spec), draft.spec["object"])]
         else:
-            choices = list(_chosen(draft, setting, own))
+            choices = list(_chosen(draft, setting, own, *chance))
         for asked, name in choices:
             answer = base.answer_of(asked, setting.scene, own.later, name)
             if answer != base.answer_of(asked, setting.scene, own.before, name):
@@ -164,6 +164,18 @@ class Deduction(Question):
         score = sum(right) / len(right) if self.config.partial_credit else 0.0
         return Grade("wrong", min(score, 0.99), f"{sum(right)} of {len(right)} right")
 
+    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
+        """Another question about the same scene and controller, of which what was said is the answer."""
+        if ended.before is None or ended.later is None:
+            return None
+        setting, said = read_setting(task.spec["setting"]), attempt.value
+        draft = Draft({name: task.spec[name] for name in ("setting", "controller")}, ())
+        for asked, name, answer in self._possible(draft, setting, ended, said):
+            if answer == said:
+                rows = [predicate.plain() for predicate in asked]
+                return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
+        return None
+
     def restate(self, spec: Mapping[str, Any]) -> str:
         setting = read_setting(spec["setting"]).plain()
         extra = {**setting, "ask": spec["ask"], "object": spec["object"]}
@@ -191,9 +203,9 @@ def _asked(spec: Mapping[str, Any]) -> list[Predicate]:
     return [Predicate(row[0], tuple(row[1:])) for row in spec["ask"]]
 
 
-def _chosen(draft: Draft, setting: Setting, own: Ended) -> Iterator[tuple[list[Predicate], str]]:
+def _chosen(draft: Draft, setting: Setting, own: Ended, *chance: object) -> Iterator[tuple[list[Predicate], str]]:
     """Questions in an order that follows from the proposal: one predicate or two, true ones and others, any thing."""
-    rng = seeds.generator(0, "questions", content_address(draft.spec))
+    rng = seeds.generator(0, "questions", content_address(draft.spec, *chance))
     true, possible = base.made_true(setting.scene, own), goals.stateable(setting.scene)
     for _ in range(CHOICES):
         asked = {possible[int(rng.integers(len(possible)))]}
