@@ -337,7 +337,7 @@ def test_replay_does_not_learn_the_little_there_is_by_heart():
 def test_texts_are_remembered_by_sort_of_task():
     mind = mind_of()
     learner = Learner(config_of(estimator="sil", replay=1), mind)
-    said = [dataclasses.replace(each, row="easy") for each in graded(mind, lambda prompt, text: 1.0)]
+    said = [dataclasses.replace(each, sort="easy") for each in graded(mind, lambda prompt, text: 1.0)]
     figures = learner.learn(said)
     assert list(learner.memory) == ["solve/echo/easy"]
     assert figures["solve/echo/easy/remembered"] == figures["solve/echo/remembered"] > 0

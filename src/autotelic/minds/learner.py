@@ -42,7 +42,7 @@ class Learner:
     """`learn` once a step. Its state makes a resumed run learn what the uninterrupted one would have.
 
     A mind's weights may be anywhere, but its scores come on the CPU, where everything is computed from them. `seed`
-    decides how samples are shuffled and which remembered texts are seen again. `babble` is what is rehearsed. `alike`
+    decides how samples are shuffled and which remembered texts are seen again. `babble` is what is rehearsed; `alike`
     are rows of tokens, such as the things of one colour: rows may change places in a remembered text, which stays as
     true, unless it then asks what is `withheld`.
     """

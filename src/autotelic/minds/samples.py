@@ -27,12 +27,12 @@ class Graded:
     baseline: str  # what was asked for: a role and a kind, such as solve/deduction
     group: str  # equal for those compared with each other: answers to one task, or all proposals of a kind
     hindsight: bool = False  # sampled for another prompt: to be remembered, not compared
-    row: str = ""  # what sort of task it is, where its kind has several
+    sort: str = ""  # of task, where its kind has several
 
     @property
     def shelf(self) -> str:
         """Where it is remembered: each sort of task by itself, so that what rarely succeeds is seen again as often."""
-        return f"{self.baseline}/{self.row}" if self.row else self.baseline
+        return f"{self.baseline}/{self.sort}" if self.sort else self.baseline
 
 
 class Batch:

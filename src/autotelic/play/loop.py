@@ -116,7 +116,8 @@ class Loop:
             learned: Metrics = {}
         else:
             wanted = min(self.config.proposals or self.config.batch, self.config.batch)
-            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
+            many = {kind: self.config.proposals_at.get(kind, wanted) for kind in self.world.kinds}
+            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(many[kind])])
             attempted = self._attempt(step, proposed)
             pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
             learned = self._learn(proposed, attempted, *pay)
@@ -334,6 +335,9 @@ class Loop:
             if isinstance(result, Rejection):
                 reward = rewards.proposer_reward(result.outcome != "format", False, config=self.reward)
                 pay.append(None if result.outcome == "lost" else reward)  # what the judge lost is nobody's fault
+                continue
+            if result.id not in rates:  # more than the batch has room for: not tried yet
+                pay.append(None)
                 continue
             distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
             reward = rewards.proposer_reward(

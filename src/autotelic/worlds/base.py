@@ -246,6 +246,11 @@ class World(ABC):
         """What a held-out task is counted under: its kind, or something that says more."""
         return task.kind
 
+    def sort_of(self, task: Task) -> str:
+        """What is asked for, where a kind asks for several things of which some are much rarer than others: learners
+        practise them equally. Empty where the kind says it all."""
+        return ""
+
     def kind_of(self, task: Task) -> Kind:
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
         return self.kinds[task.kind]

@@ -41,8 +41,10 @@ class MindPlayer(Player):
             if not self.mind.brief:
                 self.learner = Learner(config.learner, self.mind)
             else:
-                rest = {"babble": world.babble, "alike": world.alike, "withheld": self._withheld}
-                self.learner = Learner(config.learner, self.mind, **rest)
+                withheld = self._withheld_prompts
+                self.learner = Learner(
+                    config.learner, self.mind, babble=self._random_answers, alike=world.alike, withheld=withheld
+                )
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         kinds = [self.world.kinds[request.kind] for request in requests]
@@ -69,7 +71,7 @@ class MindPlayer(Player):
         for at, each in enumerate(said):
             text = kinds[at // n].expand_answer(each.text) if self.mind.brief else each.text
             task = tasks[at // n]
-            samples.append(Sample("solve", task.kind, text, task=task.id, trace=_trace(each, self._row(task))))
+            samples.append(Sample("solve", task.kind, text, task=task.id, trace=_trace(each, self.world.sort_of(task))))
         return samples
 
     def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
@@ -136,14 +138,18 @@ class MindPlayer(Player):
         said = self.mind.answering(prompt, sample.trace["generation"])
         if not len(said.tokens):  # it does not fit behind that prompt
             return None
-        return replace(sample, task=task.id, trace=_trace(said, self._row(task)), hindsight=True)
+        return replace(sample, task=task.id, trace=_trace(said, self.world.sort_of(task)), hindsight=True)
 
-    def _row(self, task: Task) -> str:
-        """What sort of task it is, if its kind does not say it."""
-        row = self.world.row_of(task)
-        return "" if row == task.kind else row
+    def _random_answers(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        """Babble without proposals, which all begin with the same word."""
+        asked = [kind.brief_propose_prompt(Request(name)) for name, kind in self.world.kinds.items()]
+        first = {self.mind.encode(prompt)[0] for prompt in asked}
+        found: list[tuple[str, str]] = []
+        while len(found) < count:
+            found += [pair for pair in self.world.babble(rng, count) if self.mind.encode(pair[0])[0] not in first]
+        return found[:count]
 
-    def _withheld(self) -> list[str]:
+    def _withheld_prompts(self) -> list[str]:
         """The prompts that are only to measure with."""
         tasks = [task for task in self.world.suite if task.kind in self.world.kinds] if self.world.withholds else []
         return self._solve_prompts([self.world.kind_of(task) for task in tasks], tasks)
@@ -162,7 +168,7 @@ class MindPlayer(Player):
                     f"{sample.role}/{sample.kind}",
                     sample.task or "",
                     sample.hindsight,
-                    sample.trace.get("row", ""),
+                    sample.trace.get("sort", ""),
                 )
                 for sample, reward in graded
             ]
@@ -192,8 +198,8 @@ def _yes_or_no(text: str) -> bool | None:
     return None if said is None else said[1] == "yes"
 
 
-def _trace(generation: Generation, row: str = "") -> dict[str, Any]:
-    return {"generation": generation, "row": row}
+def _trace(generation: Generation, sort: str = "") -> dict[str, Any]:
+    return {"generation": generation, "sort": sort}
 
 
 def player_of(mind: type[Mind]) -> type[MindPlayer]:

@@ -46,6 +46,7 @@ from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
+from autotelic.worlds.arm.places import REGIONS
 from autotelic.worlds.arm.skills import Skills
 from autotelic.worlds.arm.tasks import read
 from autotelic.worlds.arm.workers import Workers
@@ -75,6 +76,7 @@ class ArmWorldConfig:
                 "batch": 32,
                 "attempts": 4,
                 "proposals": 24,
+                "proposals_at": {"deduction": 64, "abduction": 96},  # few of them are admitted
                 "attempts_at": {"deduction": 8, "abduction": 4, "induction": 8},
             },
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
@@ -348,6 +350,14 @@ class ArmWorld(World):
     def row_of(self, task: Task) -> str:
         """Control tasks are measured by family."""
         return read(task.spec["task"]).family if task.kind == "induction" else task.kind
+
+    def sort_of(self, task: Task) -> str:
+        """What is hardest in the goal."""
+        rows = {"induction": lambda: task.spec["task"]["goal"], "abduction": lambda: task.spec["goal"]}
+        if task.kind not in rows:
+            return ""
+        name, *args = max(rows[task.kind](), key=lambda row: goals.SORTS[row[0]].level)
+        return f"{name}-{args[1]}" if name == "at" and args[1] in REGIONS else name
 
     @cached_property
     def suite(self) -> list[Task]:
