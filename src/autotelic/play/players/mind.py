@@ -41,10 +41,8 @@ class MindPlayer(Player):
             if not self.mind.brief:
                 self.learner = Learner(config.learner, self.mind)
             else:
-                withheld = self._withheld_prompts
-                self.learner = Learner(
-                    config.learner, self.mind, babble=self._random_answers, alike=world.alike, withheld=withheld
-                )
+                rest = {"babble": world.babble, "alike": world.alike, "withheld": self._withheld_prompts}
+                self.learner = Learner(config.learner, self.mind, **rest)
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
         kinds = [self.world.kinds[request.kind] for request in requests]
@@ -139,15 +137,6 @@ class MindPlayer(Player):
         if not len(said.tokens):  # it does not fit behind that prompt
             return None
         return replace(sample, task=task.id, trace=_trace(said, self.world.sort_of(task)), hindsight=True)
-
-    def _random_answers(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
-        """Babble without proposals, which all begin with the same word."""
-        asked = [kind.brief_propose_prompt(Request(name)) for name, kind in self.world.kinds.items()]
-        first = {self.mind.encode(prompt)[0] for prompt in asked}
-        found: list[tuple[str, str]] = []
-        while len(found) < count:
-            found += [pair for pair in self.world.babble(rng, count) if self.mind.encode(pair[0])[0] not in first]
-        return found[:count]
 
     def _withheld_prompts(self) -> list[str]:
         """The prompts that are only to measure with."""

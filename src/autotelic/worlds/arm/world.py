@@ -75,13 +75,14 @@ class ArmWorldConfig:
             "loop": {
                 "batch": 32,
                 "attempts": 4,
+                "practice": "learnable",
                 "proposals": 24,
                 "proposals_at": {"abduction": 48},  # few of them are admitted
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
-            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.03, "rehearsal": 0.3}},
+            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.15, "rehearsal": 0.3}},
         }
     }
 
