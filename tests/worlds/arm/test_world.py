@@ -20,6 +20,7 @@ REACH = brief.program_of(" move red_box")
 
 
 CARRIED = (" move red_box close middle", " red_box front_left blue_box back_right")
+PASSED = (" move red_box close middle", " red_box front_left blue_box back_left")
 NEAR = {"ask": [["near", "red_box"]], "object": "blue_box"}
 LIFT = brief.program_of(" move red_box close up")
 LIFTED = {"ask": [["lifted", "red_box"]], "object": "red_box"}
@@ -217,6 +218,28 @@ def test_what_a_failed_controller_did_reach_is_a_task_that_it_solves(world, task
     assert found.achieved is not None
     assert found.achieved.spec["task"]["goal"] == [["lifted", "red_box"]]
     assert world.judge([(found.achieved, answer)], 4)[0].solved
+
+
+def test_what_else_can_be_asked_of_a_run_comes_with_a_question_and_would_be_admitted(world):
+    (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
+    others = world.siblings(task)
+    assert {other.kind for other in others} == {"deduction", "abduction"}
+    assert len({other.id for other in others} - {task.id}) == len(others) > 2
+    assert world.siblings(task) == []  # once
+    for other in others:
+        assert (other.spec["setting"], other.spec["controller"]) == (task.spec["setting"], task.spec["controller"])
+        (again,) = world.admit([world.restate(other.kind, other.spec)], 2)
+        assert again == other
+
+
+def test_siblings_that_are_held_out_stay_out(task_of):
+    with ArmWorld(ArmWorldConfig(workers=1)) as world:
+        world.suite = []
+        (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
+        (first, *_) = world.siblings(task)
+        world.withhold([first])
+        world.admit([Proposal("deduction", question(*PASSED))], 1)
+        assert first.id not in {other.id for other in world.siblings(task)}
 
 
 def test_a_wrong_prediction_is_the_right_answer_to_another_question(world, task_of):

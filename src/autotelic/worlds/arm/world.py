@@ -45,6 +45,7 @@ from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
 from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
+from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
 from autotelic.worlds.arm.places import REGIONS
 from autotelic.worlds.arm.skills import Skills
@@ -56,6 +57,8 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
+
+UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
 _Pair = tuple[str, str]  # the id of a task, and an answer
@@ -77,7 +80,6 @@ class ArmWorldConfig:
                 "attempts": 4,
                 "practice": "learnable",
                 "proposals": 24,
-                "proposals_at": {"abduction": 48},  # few of them are admitted
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
@@ -113,6 +115,7 @@ class ArmWorld(World):
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
+        self._siblings: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # of questions, until they are asked for
 
     def close(self) -> None:
         self._workers.close()
@@ -167,11 +170,28 @@ class ArmWorld(World):
                 if isinstance(each, RefusedError):
                     raise each
                 draft, found, jobs = each
-                spec = self.kinds[proposal.kind].spec(draft, [*found, *(next(more) for _ in jobs)])
-                results.append(self.make_task(proposal.kind, spec))
+                seen = [*found, *(next(more) for _ in jobs)]
+                task = self.make_task(proposal.kind, self.kinds[proposal.kind].spec(draft, seen))
+                if thorough:
+                    self._note_siblings(task, seen)
+                results.append(task)
             except RefusedError as refused:
                 results.append(Rejection(proposal.kind, refused.outcome, refused.reason or refused.outcome))
         return results
+
+    def _note_siblings(self, task: Task, seen: Sequence[Ended]) -> None:
+        if not isinstance(self.kinds[task.kind], Question):
+            return
+        if len(self._siblings) >= UNASKED:
+            self._siblings.clear()
+        asking = [(name, kind) for name, kind in self.kinds.items() if isinstance(kind, Question)]
+        self._siblings[task.id] = [(name, spec) for name, kind in asking for spec in kind.also(task.spec, seen)]
+
+    def siblings(self, task: Task) -> list[Task]:
+        """What else can be asked about the controller and the scene of a question that has just been admitted: the
+        episodes which that took say it."""
+        found = {each.id: each for each in (self.make_task(*pair) for pair in self._siblings.pop(task.id, ()))}
+        return [each for each in found.values() if each.id != task.id and isinstance(self.unless_heldout(each), Task)]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)

@@ -32,7 +32,6 @@ def execute_controller(robot, world):
     robot.move_to([0.4, 0.28, 0.02], above=0.1)
     robot.move_to([0.4, 0.28, 0.02])
     robot.move_to([0.4, -0.2, 0.02])"""
-OTHERS = 4  # other starts that a question is tried with: half of them may lead to its goal
 
 
 class Abduction(Question):
@@ -40,6 +39,7 @@ class Abduction(Question):
     feedback = True
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
     goal_at = "$.goal"
+    trivial = "most other starts lead to the goal as well"
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
 
     # Texts
@@ -110,7 +110,7 @@ class Abduction(Question):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("unreached", "this start does not lead to the goal")
-        return questions.checks(setting, draft.spec["controller"], OTHERS)
+        return questions.checks(setting, draft.spec["controller"])
 
     def _possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
         """Goals that are reached from the start given: the one that was proposed, or else any but that the gripper is
@@ -126,14 +126,14 @@ class Abduction(Question):
             if predicate.name != "near":
                 yield [predicate]
 
-    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+    def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
+        """Of the other starts, at most half may lead to the goal as well."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for goal in self._possible(draft, setting, own):
             if 2 * sum(_works(goal, setting, each) for each in others) <= len(others):
                 start = {name: list(place) for name, place in setting.start.items()}
-                return {**draft.spec, "goal": [predicate.plain() for predicate in goal], "start": start}
-        raise RefusedError("trivial", "most other starts lead to the goal as well")
+                yield {**draft.spec, "goal": [predicate.plain() for predicate in goal], "start": start}
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
         return questions.features_of(spec, len(spec["goal"]))

@@ -26,7 +26,6 @@ from autotelic.worlds.code.kinds.base import (
     read_answer,
 )
 
-OTHERS = 2  # other starts that a question is tried with
 CHOICES = 12  # questions that are looked at, where none was proposed
 
 
@@ -34,6 +33,7 @@ class Deduction(Question):
     name = "deduction"
     asks = "given a scene and a controller, say which predicates hold at the end, and where an object is then."
     goal_at = "$.ask"
+    trivial = "the answer is the same wherever things start"
     answer_form = 'yes or no for each predicate, in their order, and the region, such as "yes no left"'
 
     # Texts
@@ -105,7 +105,7 @@ class Deduction(Question):
         setting = read_setting(draft.spec["setting"])
         if not any(self._possible(draft, setting, own)):
             raise RefusedError("trivial", "the answer is the same without the controller")
-        return questions.checks(setting, draft.spec["controller"], OTHERS)
+        return questions.checks(setting, draft.spec["controller"])
 
     def _possible(
         self, draft: Draft, setting: Setting, own: Ended, *chance: object
@@ -123,15 +123,13 @@ class Deduction(Question):
             if answer != base.answer_of(asked, setting.scene, own.before, name):
                 yield asked, name, answer
 
-    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+    def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for asked, name, answer in self._possible(draft, setting, own):
             elsewhere = [base.answer_of(asked, setting.scene, each.later, name) for each in others if each.later]
             if not elsewhere or any(each != answer for each in elsewhere):
-                rows = [predicate.plain() for predicate in asked]
-                return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
-        raise RefusedError("trivial", "the answer is the same wherever things start")
+                yield _asking(draft, asked, name, answer)
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
         return questions.features_of(spec, len(spec["ask"]))
@@ -172,8 +170,7 @@ class Deduction(Question):
         draft = Draft({name: task.spec[name] for name in ("setting", "controller")}, ())
         for asked, name, answer in self._possible(draft, setting, ended, said):
             if answer == said:
-                rows = [predicate.plain() for predicate in asked]
-                return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
+                return _asking(draft, asked, name, answer)
         return None
 
     def restate(self, spec: Mapping[str, Any]) -> str:
@@ -197,6 +194,11 @@ class Deduction(Question):
             ("controller", spec["controller"]),
             ("scene", json.dumps(spec["setting"])),
         ]
+
+
+def _asking(draft: Draft, asked: Sequence[Predicate], name: str, answer: tuple[list[bool], str]) -> dict[str, Any]:
+    rows = [predicate.plain() for predicate in asked]
+    return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
 
 
 def _asked(spec: Mapping[str, Any]) -> list[Predicate]:

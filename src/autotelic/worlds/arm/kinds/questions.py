@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
-from autotelic.worlds.arm.kinds.base import ArmKind
+from autotelic.worlds.arm.kinds.base import ArmKind, Draft
 from autotelic.worlds.arm.tasks import Setting, read_setting
 from autotelic.worlds.base import Request
 from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
 
 HORIZON = 15.0  # seconds that a controller has
+OTHERS = 3  # other starts that a question is tried with
+ALSO = 4  # questions of a kind that one controller in one scene is good for, beside the one that was proposed
 
 
 class Question(ArmKind):
     """A kind that asks about a controller."""
+
+    trivial: ClassVar[str]  # what is wrong with a proposal of which nothing can be asked
+
+    @abstractmethod
+    def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
+        """All tasks that a controller in a scene makes, once all episodes were run."""
+
+    def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        for spec in self.specs(draft, ended):
+            return spec
+        raise RefusedError("trivial", self.trivial)
+
+    def also(self, spec: Mapping[str, Any], ended: Sequence[Ended]) -> list[dict[str, Any]]:
+        """Some of what this kind can ask about the controller and the scene of a task, of any kind of question."""
+        draft = Draft({"setting": spec["setting"], "controller": spec["controller"]}, ())
+        return list(itertools.islice(self.specs(draft, ended), ALSO))
 
     def expand_proposal(self, text: str, request: Request) -> str:
         calls, _, scene = text.partition(brief.SCENE)
@@ -33,11 +53,11 @@ def job(setting: Setting, start: Mapping[str, Placement], program: str, server: 
     return Job(setting.scene, base.start_of(start), program, HORIZON, server=server)
 
 
-def checks(setting: Setting, program: str, others: int) -> tuple[Job, ...]:
+def checks(setting: Setting, program: str) -> tuple[Job, ...]:
     """What shows whether a question is one: its controller once more, where sets and dicts have another order, and at
     some other starts."""
     again = job(setting, setting.start, program, server=1)
-    return again, *(job(setting, start, program) for start in base.other_starts(setting, others))
+    return again, *(job(setting, start, program) for start in base.other_starts(setting, OTHERS))
 
 
 def checked(ended: Sequence[Ended]) -> list[Ended]:
