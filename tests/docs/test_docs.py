@@ -39,7 +39,6 @@ SMALL_WORLD = {
     "arm": {"world.heldout": "false"},
 }
 SMALL_TINY = {"width": "16", "heads": "2", "layers": "1", "max_tokens": "24", "base_steps": "3"}
-SMALL_TINY_IN = {"arm": {"loop.proposals_at.deduction": "2", "loop.proposals_at.abduction": "2"}}
 SMALL_TRAIN = {
     "env.count": "4",
     "policy.hidden": "[8]",
@@ -114,7 +113,7 @@ def smaller(words: list[str]) -> list[str]:
         tiny = [role for role in ("player", "proposer", "solver") if f"{role}=tiny" in rest]
         small = small | {f"{role}.{key}": value for role in tiny for key, value in SMALL_TINY.items()}
         if tiny:  # which asks for more proposals than such a batch has
-            small = small | {"loop.proposals": SMALL["loop.batch"]} | SMALL_TINY_IN.get(world, {})
+            small = small | {"loop.proposals": SMALL["loop.batch"]}
         rest += [f"{key}={value}" for key, value in small.items() if key not in keys]
         if "steps" not in keys and "--config" not in keys:
             rest.append("steps=2")

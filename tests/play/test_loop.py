@@ -259,16 +259,21 @@ def test_kinds_named_are_attempted_as_often_as_said(make_loop):
     assert {entry.attempts for entry in loop.archive.tasks("more") if entry.step == 1} == {7}
 
 
-def test_kinds_named_are_proposed_as_often_as_said_and_what_is_not_tried_yet_is_not_paid(make_loop):
-    loop = make_loop(Script(), batch=3, proposals_at={"more": 8})
+class SortedWorld(SumWorld):
+    """Tasks whose first number is 0 are of a sort of their own."""
+
+    def sort_of(self, task: Task) -> str:
+        return "zero" if task.spec["a"] == 0 else ""
+
+
+def test_a_learner_is_told_what_sort_of_task_each_text_made_or_was_for(make_loop):
+    loop = make_loop(Script(proposals=["0 5", "1 5"]), world=SortedWorld())
     loop.run_step()
-    figures = loop.run_step()
-    taught = [sample.kind for sample, _ in loop.solver.taught[-1] if sample.role == "propose"]
-    assert (taught.count("sum"), taught.count("more")) == (3, 3)
-    new = [entry for entry in loop.archive.tasks("more", limit=100) if entry.step == 1]
-    assert len(new) == 8
-    assert sorted(entry.attempts for entry in new) == [0] * 5 + [4] * 3
-    assert figures["solve/more/new_tasks"] == 8
+    loop.run_step()
+    for sample, _ in loop.solver.taught[-1]:
+        if sample.role == "solve":
+            assert sample.sort == ("zero" if loop.archive.task(sample.task).spec["a"] == 0 else "")
+    assert {sample.sort for sample, _ in loop.solver.taught[-1] if sample.role == "solve"} == {"", "zero"}
 
 
 class HindsightWorld(SumWorld):
@@ -314,11 +319,10 @@ def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
     assert len([entry for entry in loop.archive.tasks(kind="sum") if dict(entry.task.spec) == {"a": 5, "b": 5}]) == 1
 
 
-@pytest.mark.parametrize("name", ["proposals_at", "attempts_at"])
-def test_an_unknown_kind_among_those_counted_otherwise_is_one_line(name):
-    LoopConfig(**{name: {"more": 7, "deduction": 3}}).check_kinds(SumWorld())  # the latter any world may have
-    with pytest.raises(UserError, match=rf"^loop\.{name}\.mroe: no such kind; did you mean more"):
-        LoopConfig(**{name: {"mroe": 7}}).check_kinds(SumWorld())
+def test_an_unknown_kind_among_those_attempted_otherwise_is_one_line():
+    LoopConfig(attempts_at={"more": 7, "deduction": 3}).check_kinds(SumWorld())  # the latter any world may have
+    with pytest.raises(UserError, match=r"^loop\.attempts_at\.mroe: no such kind; did you mean more"):
+        LoopConfig(attempts_at={"mroe": 7}).check_kinds(SumWorld())
 
 
 def test_seeds_and_imported_tasks_that_the_run_is_measured_with_stay_out(make_loop, tmp_path):

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -116,8 +116,7 @@ class Loop:
             learned: Metrics = {}
         else:
             wanted = min(self.config.proposals or self.config.batch, self.config.batch)
-            many = {kind: self.config.proposals_at.get(kind, wanted) for kind in self.world.kinds}
-            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(many[kind])])
+            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
             pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
             learned = self._learn(proposed, attempted, *pay)
@@ -336,9 +335,6 @@ class Loop:
                 reward = rewards.proposer_reward(result.outcome != "format", False, config=self.reward)
                 pay.append(None if result.outcome == "lost" else reward)  # what the judge lost is nobody's fault
                 continue
-            if result.id not in rates:  # more than the batch has room for: not tried yet
-                pay.append(None)
-                continue
             distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
             reward = rewards.proposer_reward(
                 True,
@@ -364,8 +360,11 @@ class Loop:
     def _learn(self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> Metrics:
         self.measured = None
         with self._timed("learn"):
-            asked = _graded(proposed.samples, proposer_pay)
-            answered = [*_graded(attempted.samples, solver_pay), *self._hindsight(attempted)]
+            made = [self._sorted(*pair) for pair in zip(proposed.samples, proposed.results, strict=True)]
+            asked = _graded(made, proposer_pay)
+            tasks = {task.id: task for task in attempted.tasks}
+            said = [self._sorted(sample, tasks[sample.task or ""]) for sample in attempted.samples]
+            answered = [*_graded(said, solver_pay), *self._hindsight(attempted)]
             if self.proposer is self.solver:
                 learned = self.solver.learn([*asked, *answered])
             else:
@@ -378,6 +377,11 @@ class Loop:
                 }
         return {f"learn/{name}": value for name, value in learned.items()}
 
+    def _sorted(self, sample: Sample, task: Task | Rejection) -> Sample:
+        """The sample with the sort of task that it made or was for."""
+        sort = self.world.sort_of(task) if isinstance(task, Task) else ""
+        return replace(sample, sort=sort) if sort else sample
+
     def _hindsight(self, attempted: Attempted) -> list[tuple[Sample, float]]:
         """Wrong answers as right ones to the tasks that they happen to solve, each once."""
         found: dict[tuple[str, str], Sample] = {}
@@ -388,7 +392,7 @@ class Loop:
             if (task.id, sample.text) not in found:
                 relabelled = self.solver.relabel(sample, task)
                 if relabelled is not None:
-                    found[task.id, sample.text] = relabelled
+                    found[task.id, sample.text] = self._sorted(relabelled, task)
         return [(sample, rewards.composite_reward(True, True, self.reward)) for sample in found.values()]
 
     def _archive(self, step: int, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> None:

@@ -28,6 +28,7 @@ class Sample:
     claim: bool | None = None
     parent: str | None = None  # the content address of the answer that this one retries, or criticises
     hindsight: bool = False  # said to another task than the one it is now an answer to
+    sort: str = ""  # of the task that it made or is for (`World.sort_of`); the loop says it
 
 
 class Player(ABC):

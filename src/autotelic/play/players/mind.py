@@ -69,7 +69,7 @@ class MindPlayer(Player):
         for at, each in enumerate(said):
             text = kinds[at // n].expand_answer(each.text) if self.mind.brief else each.text
             task = tasks[at // n]
-            samples.append(Sample("solve", task.kind, text, task=task.id, trace=_trace(each, self.world.sort_of(task))))
+            samples.append(Sample("solve", task.kind, text, task=task.id, trace=_trace(each)))
         return samples
 
     def retry(self, failed: Sequence[tuple[Task, Sample, Verdict]], rng: np.random.Generator) -> list[Sample]:
@@ -136,7 +136,7 @@ class MindPlayer(Player):
         said = self.mind.answering(prompt, sample.trace["generation"])
         if not len(said.tokens):  # it does not fit behind that prompt
             return None
-        return replace(sample, task=task.id, trace=_trace(said, self.world.sort_of(task)), hindsight=True)
+        return replace(sample, task=task.id, trace=_trace(said), hindsight=True)
 
     def _withheld_prompts(self) -> list[str]:
         """The prompts that are only to measure with."""
@@ -157,7 +157,7 @@ class MindPlayer(Player):
                     f"{sample.role}/{sample.kind}",
                     sample.task or "",
                     sample.hindsight,
-                    sample.trace.get("sort", ""),
+                    sample.sort,
                 )
                 for sample, reward in graded
             ]
@@ -187,8 +187,8 @@ def _yes_or_no(text: str) -> bool | None:
     return None if said is None else said[1] == "yes"
 
 
-def _trace(generation: Generation, sort: str = "") -> dict[str, Any]:
-    return {"generation": generation, "sort": sort}
+def _trace(generation: Generation) -> dict[str, Any]:
+    return {"generation": generation}
 
 
 def player_of(mind: type[Mind]) -> type[MindPlayer]:
