@@ -346,6 +346,7 @@ def test_texts_are_remembered_by_sort_of_task():
 def imitated(learner: Learner, monkeypatch) -> list[Generation]:
     """All texts that the replay of a step sees."""
     seen: list[Generation] = []
+    assert isinstance(learner.mind, TinyMind)
     monkeypatch.setattr(learner, "_imitate", lambda said, tally: seen.extend(said))
     learner.learn(graded(learner.mind, lambda prompt, text: 1.0, prompts=PROMPTS[:1]))
     return seen

@@ -70,17 +70,17 @@ def test_classes_of_one_plot_have_different_colours():
 
 
 @pytest.mark.parametrize(
-    ("span", "most", "whole", "expected"),
+    ("low", "high", "most", "whole", "expected"),
     [
-        ((0.0, 1.0), 4, False, [0.0, 0.25, 0.5, 0.75, 1.0]),
-        ((-0.3, 10.2), 6, True, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
-        ((-0.5, 1.5), 6, True, [0.0, 1.0]),
-        ((-1.1e9, 1.1e9), 4, False, [-1e9, 0.0, 1e9]),
-        ((1234.0, 1237.0), 4, False, [1234.0, 1235.0, 1236.0, 1237.0]),
+        (0.0, 1.0, 4, False, [0.0, 0.25, 0.5, 0.75, 1.0]),
+        (-0.3, 10.2, 6, True, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]),
+        (-0.5, 1.5, 6, True, [0.0, 1.0]),
+        (-1.1e9, 1.1e9, 4, False, [-1e9, 0.0, 1e9]),
+        (1234.0, 1237.0, 4, False, [1234.0, 1235.0, 1236.0, 1237.0]),
     ],
 )
-def test_ticks_are_round_and_within_the_span(span, most, whole, expected):
-    assert plots.ticks(*span, most, whole) == pytest.approx(expected)
+def test_ticks_are_round_and_within_the_span(low, high, most, whole, expected):
+    assert plots.ticks(low, high, most, whole) == pytest.approx(expected)
 
 
 def test_a_curve_goes_from_the_lower_left_to_the_upper_right():

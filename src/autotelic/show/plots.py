@@ -171,7 +171,7 @@ def ticks(low: float, high: float, most: int, whole: bool = False) -> Floats:
     step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= 0.999 * step)
     if whole:
         step = max(1.0, math.ceil(step))
-    return step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    return step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1, dtype=np.float64)
 
 
 def condense(steps: Floats, values: Floats, points: int = POINTS) -> tuple[Floats, Floats, Floats, Floats]:

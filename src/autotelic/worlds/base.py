@@ -267,6 +267,7 @@ class World(ABC):
     # What is held out, no proposal may ask
 
     withholds: bool = True  # whether proposals that ask what is held out are refused
+    withheld: Sequence[Task] = ()  # what else is held out than the suite: see `withhold`
 
     @cached_property
     def heldout(self) -> dict[str, str]:
@@ -277,7 +278,9 @@ class World(ABC):
         """A run is to be measured with these: what they ask is refused from now on. Those of kinds that are not played
         nobody can propose."""
         if self.withholds:
-            self.heldout.update(self._withheld([task for task in tasks if task.kind in self.kinds]))
+            played = [task for task in tasks if task.kind in self.kinds]
+            self.withheld = [*self.withheld, *played]
+            self.heldout.update(self._withheld(played))
 
     def unless_heldout(self, task: Task) -> Task | Rejection:
         """The task, or its rejection where it asks what is held out."""

@@ -232,10 +232,11 @@ def test_what_else_can_be_asked_of_a_run_comes_with_a_question_and_would_be_admi
         assert again == other
 
 
-def test_siblings_that_are_held_out_stay_out(task_of):
+def test_siblings_that_are_held_out_stay_out():
     with ArmWorld(ArmWorldConfig(workers=1)) as world:
         world.suite = []
         (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
+        assert isinstance(task, Task)
         (first, *_) = world.siblings(task)
         world.withhold([first])
         world.admit([Proposal("deduction", question(*PASSED))], 1)

@@ -140,7 +140,9 @@ class MindPlayer(Player):
 
     def _withheld_prompts(self) -> list[str]:
         """The prompts that are only to measure with."""
-        tasks = [task for task in self.world.suite if task.kind in self.world.kinds] if self.world.withholds else []
+        world = self.world
+        tasks = [each for each in world.suite if each.kind in world.kinds] if world.withholds else []
+        tasks += world.withheld
         return self._solve_prompts([self.world.kind_of(task) for task in tasks], tasks)
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
