@@ -165,13 +165,13 @@ def before_after(name: str, rows: Sequence[tuple[str, str, float | None, float |
 
 
 def ticks(low: float, high: float, most: int, whole: bool = False) -> Floats:
-    """At most so many round numbers and one more within a span, equally far apart."""
-    step = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(step))
-    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= 0.999 * step)
-    if whole:
-        step = max(1.0, math.ceil(step))
-    return step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1, dtype=np.float64)
+    """Round numbers within a span, equally far apart, with at most so many gaps between them."""
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    for step in (size * power for size in (0.5, 1, 2, 2.5, 5, 10, 20)):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first <= most and (not whole or step == round(step)):
+            break
+    return step * np.arange(first, last + 1, dtype=np.float64)
 
 
 def condense(steps: Floats, values: Floats, points: int = POINTS) -> tuple[Floats, Floats, Floats, Floats]:
