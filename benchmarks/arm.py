@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -155,7 +156,7 @@ def replay(verdicts: int, root: Path) -> None:
     """Plays until there is enough, with random answers too, so that all ways to fail are among them; then verifies."""
     run = root / "replay"
     if not run.exists():
-        steps = max(1, verdicts // (3 * 16 * 4))
+        steps = math.ceil(verdicts / (3 * 16 * 4))
         overrides = ["proposer=scripted", "solver=grammar", "loop.batch=16", "loop.attempts=4", f"steps={steps}"]
         command("play", "world=arm", *overrides, "evaluate=false", f"root={root}", "run=replay")
     done = subprocess.run(

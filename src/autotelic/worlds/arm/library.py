@@ -51,17 +51,15 @@ ROOM = {"bin": 0.15, "drawer": 0.16, "button": 0.09}
 
 def free_place(world, name, fits):
     best, most = None, -1.0
+    others = [(other, world.position(other)) for other in world.objects() if other != name]
     for i in range(28):
         for j in range(31):
             x, y = 0.2 + 0.02 * i, -0.45 + 0.03 * j
             if not fits(x, y) or not 0.29 < (x * x + y * y) ** 0.5 < 0.75:
                 continue
             least = 0.2 - 0.1 * ((x - 0.5) ** 2 + y ** 2) ** 0.5
-            for other in world.objects():
-                if other != name:
-                    px, py, _ = world.position(other)
-                    apart = max(abs(x - px), abs(y - py)) - ROOM.get(other, 0.06)
-                    least = min(least, apart)
+            for other, (px, py, _) in others:
+                least = min(least, max(abs(x - px), abs(y - py)) - ROOM.get(other, 0.06))
             if least > most:
                 best, most = (x, y), least
     return best
