@@ -155,9 +155,13 @@ def _beside(relation: str, name: str, other: str) -> list[str]:
     there = [] if relation == "at" else [f"px, py, pz = world.position('{other}')"]
     return [
         *there,
-        f"x, y = free_place(world, '{name}', lambda x, y: {fits})",
-        f"pick(robot, world, '{name}')",
-        f"place(robot, world, x, y, world.size('{name}')[-1] + 0.003)",
+        f"fits = lambda x, y: {fits}",
+        "for _ in range(2):  # a cylinder may tip over when it is let go",
+        f"    x, y = free_place(world, '{name}', fits)",
+        f"    pick(robot, world, '{name}')",
+        f"    place(robot, world, x, y, world.size('{name}')[-1] + 0.003)",
+        f"    if fits(*world.position('{name}')[:2]):",
+        "        break",
     ]
 
 
