@@ -41,7 +41,7 @@ class LearnerConfig:
     replay_proposals: float = 0.25  # share of proposals among them
     rehearsal: float = 0.0  # random texts beside them, as a share of replay_size: what was learned is not all it tries
     anchor: float = 0.0  # if not 0: proposals are remembered about as often as base * exp(pay / anchor) writes them
-    memory: int = 4096  # such texts remembered for each role and kind; the oldest are forgotten
+    memory: int = 4096  # such texts remembered for each role, kind and sort of task; the oldest are forgotten
     average: float = 0.0  # weights are averaged over updates, each old one kept at this share, and evaluated so; 0: not
     gamma: float = 1.0  # ppo: discount a token
     gae_lambda: float = 1.0  # ppo

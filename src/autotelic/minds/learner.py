@@ -62,7 +62,7 @@ class Learner:
         self._ask_withheld, self._withheld = withheld, frozenset[bytes]()
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
-        self.memory: dict[str, list[Generation]] = {}  # by baseline, the oldest first
+        self.memory: dict[str, list[Generation]] = {}  # by shelf (see `Graded`), the oldest first
         self.roles: set[str] = set()  # that anything was ever learned from in
         with memory_errors("copying the weights to average them", "learner.average to 0"):
             self.averages = [weight.detach().clone() for weight in mind.parameters()] if config.average else []
@@ -308,7 +308,7 @@ class Learner:
         if self.config.rehearsal and self.babble is not None:
             random = [self.mind.reciting(*pair) for pair in self.babble(rng, self.config.replay_size)]
         if len(self.alike) and not self._withheld:
-            self._withheld = frozenset(self.mind.encode(prompt).tobytes() for prompt in self._ask_withheld())
+            self._withheld = frozenset(_in_any_order(self.mind.encode(prompt)) for prompt in self._ask_withheld())
         for _ in range(self.config.replay):
             self._imitate(
                 [*self._recalled(rng), *_drawn(random, self.config.rehearsal * self.config.replay_size, rng)], tally
@@ -354,7 +354,7 @@ class Learner:
         )
         tokens[self.alike] = self.alike[rng.permutation(len(self.alike))]
         prompt = tokens[generation.prompt].astype(np.int32)
-        if prompt.tobytes() in self._withheld:
+        if _in_any_order(prompt) in self._withheld:
             return generation
         return Generation("", prompt, tokens[generation.tokens].astype(np.int32))
 
@@ -461,6 +461,11 @@ def _unpacked(packed: Mapping[str, Any]) -> list[Generation]:
 def _kind(shelf: str) -> str:
     """The role and kind of a shelf of the memory."""
     return "/".join(shelf.split("/")[:2])
+
+
+def _in_any_order(prompt: np.ndarray) -> bytes:
+    """Equal for prompts of the same tokens: once names have changed places, what they list comes in another order."""
+    return np.sort(prompt).tobytes()
 
 
 def _drawn(known: Sequence[Generation], many: float, rng: np.random.Generator) -> list[Generation]:
