@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from autotelic.learning.optimizers import Plain
+
 _STEPS = 5
 _A, _B, _C = 3.4445, -4.7750, 2.0315  # of the quintic that drives singular values towards 1
 
@@ -27,7 +29,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
     return x.mT if tall else x
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(Plain):
     """For weight matrices alone; embeddings, heads, norms and biases belong to another optimiser."""
 
     def __init__(

@@ -23,6 +23,7 @@ from autotelic.learning import losses
 from autotelic.learning.advantages import ESTIMATORS, Aggregate
 from autotelic.learning.gae import token_advantages
 from autotelic.learning.muon import Muon
+from autotelic.learning.optimizers import AdamW
 from autotelic.learning.threads import alone, side_by_side
 from autotelic.minds.base import Babble, Generation, Mind
 from autotelic.minds.config import LearnerConfig
@@ -82,11 +83,11 @@ class Learner:
         if config.optimizer == "muon":
             matrices, others = self.mind.matrices()
             found.append(Muon(matrices, config.lr, weight_decay=config.weight_decay))
-            found.append(torch.optim.AdamW(others, config.adam_lr, **adam))
+            found.append(AdamW(others, config.adam_lr, **adam))
         else:
-            found.append(torch.optim.AdamW(weights, config.lr, **adam))
+            found.append(AdamW(weights, config.lr, **adam))
         if self.values is not None:
-            found.append(torch.optim.AdamW(self.values.parameters(), config.value_lr, betas=config.betas))
+            found.append(AdamW(self.values.parameters(), config.value_lr, betas=config.betas))
         return found
 
     # One step

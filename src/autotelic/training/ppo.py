@@ -24,6 +24,7 @@ from autotelic.errors import UserError
 from autotelic.learning import parallel
 from autotelic.learning import ppo as rules
 from autotelic.learning.moments import RunningMoments
+from autotelic.learning.optimizers import Adam
 from autotelic.policies.base import Evaluation, Observations, Policy, Trace
 from autotelic.registry import nearest
 from autotelic.runs import seeds
@@ -90,7 +91,7 @@ class PPO:
             raise UserError("learner.frozen: nothing is left that could learn")
         self.weights = list(self.named.values())
         self.device = self.weights[0].device
-        self.optimizer = torch.optim.Adam(self.weights, config.lr, eps=config.adam_eps, fused=True)
+        self.optimizer = Adam(self.weights, config.lr, eps=config.adam_eps, fused=True)
         self.scaling = RewardScaling(config.gamma, config.reward_clip) if config.reward_scaling else None
         self.scaler = torch.amp.GradScaler(self.device.type) if config.precision == "fp16" else None
         self.mirror = self._mirror(mirror) if config.symmetry != "off" else {}
@@ -410,9 +411,11 @@ def _frozen(policy: Policy, prefixes: tuple[str, ...]) -> dict[str, nn.Parameter
 @contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
     """Only algorithms that give the same bits each time, where torch has others too (on GPUs)."""
+    if not wanted:  # to set it, even to what it is, loads torch's compiler
+        yield
+        return
     before = torch.are_deterministic_algorithms_enabled()
-    if wanted:
-        torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:

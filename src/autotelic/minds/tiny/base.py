@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from autotelic.errors import UserError
 from autotelic.learning import muon
+from autotelic.learning.optimizers import Adam
 from autotelic.learning.threads import alone
 from autotelic.minds.base import Babble
 from autotelic.minds.tiny.network import Network
@@ -62,7 +63,7 @@ def train_base(
     """Next-token prediction on whole texts, the prompts as well as the replies."""
     rng = np.random.default_rng(0)
     matrices, others = network.matrices()
-    parts = [muon.Muon(matrices, _LR), torch.optim.Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
+    parts = [muon.Muon(matrices, _LR), Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
     first = [part.param_groups[0]["lr"] for part in parts]
     with alone(), Display("base weights, trained once", steps) as display:
         for step in range(steps):
