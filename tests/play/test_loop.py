@@ -284,7 +284,7 @@ class HindsightWorld(SumWorld):
         if not self.hindsight or verdict.outcome != "wrong":
             return verdict
         a = int(str(task.spec["a"]))
-        return replace(verdict, achieved=make_task(a, int(answer.text) - a, task.kind))
+        return replace(verdict, achieved=(make_task(a, int(answer.text) - a, task.kind),))
 
 
 class Relabeller(Script):

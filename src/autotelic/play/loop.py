@@ -383,13 +383,11 @@ class Loop:
         return replace(sample, sort=sort) if sort else sample
 
     def _hindsight(self, attempted: Attempted) -> list[tuple[Sample, float]]:
-        """Wrong answers as right ones to the tasks that they happen to solve, each once."""
+        """Answers as right ones to other tasks that they happen to solve, each once."""
         found: dict[tuple[str, str], Sample] = {}
-        for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
-            task = verdict.achieved
-            if task is None or task.id in self._heldout:
-                continue
-            if (task.id, sample.text) not in found:
+        pairs = zip(attempted.samples, attempted.verdicts, strict=True)
+        for sample, task in ((sample, task) for sample, verdict in pairs for task in verdict.achieved):
+            if task.id not in self._heldout and (task.id, sample.text) not in found:
                 relabelled = self.solver.relabel(sample, task)
                 if relabelled is not None:
                     found[task.id, sample.text] = self._sorted(relabelled, task)

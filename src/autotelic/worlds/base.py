@@ -76,7 +76,7 @@ class Verdict:
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: str = ""
     seed: int = 0
-    achieved: Task | None = None  # a task that this wrong answer solves, where the world says so
+    achieved: tuple[Task, ...] = ()  # other tasks that this answer solves, where the world says so
 
     NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "lost"})
 

@@ -13,7 +13,7 @@ from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
-from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task
+from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import answer_text, fence
 
 REACH = brief.program_of(" move red_box")
@@ -205,19 +205,72 @@ def test_a_start_that_cannot_be_has_a_class(task_of, verdict_of, said: str, outc
     assert verdict_of(task_of("abduction", SEEDS["abduction"]), said).outcome == outcome
 
 
-def test_what_a_failed_controller_did_reach_is_a_task_that_it_solves(world, task_of):
-    task = task_of("induction", control(["near", "blue_box"], ["red_box", "blue_box"], randomisation={"position": 0.6}))
-    answer = Answer(answer_text(brief.program_of(" move red_box close up")))
-    assert world.judge([(task, answer)], 3)[0].achieved is None  # not asked for
+@pytest.fixture
+def looking_back(world):
+    """The world, which says what else answers are right for."""
     world.hindsight = True
-    try:
-        (found,) = world.judge([(task, answer)], 3)
-    finally:
-        world.hindsight = False
+    yield world
+    world.hindsight = False
+
+
+def program(words: str) -> Answer:
+    return Answer(answer_text(brief.program_of(words)))
+
+
+def goals_of(verdict: Verdict) -> list[list[list[str]]]:
+    return [other.spec["task"]["goal"] for other in verdict.achieved]
+
+
+@pytest.fixture
+def reaching(task_of):
+    """To reach for the blue one of two boxes."""
+    return task_of("induction", control(["near", "blue_box"], ["red_box", "blue_box"], randomisation={"position": 0.6}))
+
+
+def test_what_a_failed_controller_did_reach_is_a_task_that_it_solves(looking_back, reaching):
+    (found,) = looking_back.judge([(reaching, answer := program(" move red_box close up"))], 3)
     assert found.outcome == "wrong"
-    assert found.achieved is not None
-    assert found.achieved.spec["task"]["goal"] == [["lifted", "red_box"]]
-    assert world.judge([(found.achieved, answer)], 4)[0].solved
+    assert goals_of(found) == [[["lifted", "red_box"]]]
+    assert looking_back.judge([(found.achieved[0], answer)], 4)[0].solved
+
+
+def test_it_solves_every_task_whose_goal_it_reached_at_all_starts(looking_back, reaching):
+    (found,) = looking_back.judge([(reaching, answer := program(" move red_box close left_of blue_box open up"))], 3)
+    goals = goals_of(found)
+    assert [["left_of", "red_box", "blue_box"]] in goals
+    assert [verdict.solved for verdict in looking_back.judge([(other, answer) for other in found.achieved], 3)] == [
+        True for _ in goals
+    ]
+
+
+def test_what_solved_its_task_solves_others_too(looking_back, reaching):
+    (found,) = looking_back.judge([(reaching, program(" move red_box close left open up move blue_box"))], 3)
+    assert found.solved
+    assert [["at", "red_box", "left"]] in goals_of(found)
+    assert [["near", "blue_box"]] not in goals_of(found)
+
+
+def test_what_is_always_reached_is_said_of_one_answer_a_task(looking_back, reaching):
+    words = [" move red_box", " home move red_box", " down home move red_box"]
+    found = looking_back.judge([(reaching, program(each)) for each in words], 3)
+    assert [goals_of(each) for each in found] == [[[["near", "red_box"]]], [], []]
+
+
+def test_nothing_is_said_of_what_else_was_reached_unless_asked(world, reaching):
+    assert world.judge([(reaching, program(" move red_box close up"))], 3)[0].achieved == ()
+
+
+def test_a_start_solves_the_tasks_of_goals_that_it_leads_to_and_not_every_start_does(looking_back, task_of):
+    task = task_of("abduction", SEEDS["abduction"])
+    pairs = [{"red_box": [0.4, 0.2], "blue_box": [0.6, 0.1]}, {"red_box": [0.5, -0.2], "blue_box": [0.4, -0.1]}]
+    starts = [Answer(f"<answer>{json.dumps(pair)}</answer>") for pair in pairs]
+    found = looking_back.judge([(task, start) for start in starts], 3)
+    others = [(start, other) for start, each in zip(starts, found, strict=True) for other in each.achieved]
+    assert others
+    assert all(other.spec["goal"] != task.spec["goal"] for _, other in others)
+    assert all(verdict.solved for verdict in looking_back.judge([(other, start) for start, other in others], 4))
+    for _, other in others:  # some start is wrong
+        assert not all(verdict.solved for verdict in looking_back.judge([(other, start) for start in starts], 5))
 
 
 def test_what_else_can_be_asked_of_a_run_comes_with_a_question_and_would_be_admitted(world):
@@ -243,16 +296,12 @@ def test_siblings_that_are_held_out_stay_out():
         assert first.id not in {other.id for other in world.siblings(task)}
 
 
-def test_a_wrong_prediction_is_the_right_answer_to_another_question(world, task_of):
-    task = task_of("deduction", question(*CARRIED, **NEAR))
+def test_a_wrong_prediction_is_the_right_answer_to_another_question(looking_back, task_of):
+    task, world = task_of("deduction", question(*CARRIED, **NEAR)), looking_back
     kind = world.kinds["deduction"]
     words = [" ".join([*said, where]) for said in (["yes"], ["no"]) for where in ("left", "gripper")]
-    world.hindsight = True
-    try:
-        found = world.judge([(task, Answer(f"<answer>{said}</answer>")) for said in words], 3)
-    finally:
-        world.hindsight = False
-    achieved = [(said, each.achieved) for said, each in zip(words, found, strict=True) if each.achieved is not None]
+    found = world.judge([(task, Answer(f"<answer>{said}</answer>")) for said in words], 3)
+    achieved = [(said, other) for said, each in zip(words, found, strict=True) for other in each.achieved]
     assert achieved
     for said, other in achieved:
         assert other.id != task.id
@@ -273,7 +322,7 @@ def test_a_held_out_task_is_neither_admitted_nor_achieved_in_hindsight(task_of):
         assert isinstance(task, Task)
         world.hindsight = True
         (found,) = world.judge([(task, Answer(answer_text(brief.program_of(" move red_box close up"))))], 3)
-        assert found.achieved is None or found.achieved.spec["task"]["goal"] != [["lifted", "red_box"]]
+        assert goals_of(found) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -376,7 +376,7 @@ def hindsight(world, monkeypatch):
 
 def test_a_wrong_abduction_answer_solves_the_task_of_the_output_it_gives(hindsight):
     task = task_of(hindsight, "abduction", "def f(a):\n    return a * 3", (4,))
-    achieved = verdict(hindsight, task, "5").achieved
+    (achieved,) = verdict(hindsight, task, "5").achieved
     assert (achieved.kind, values.decode(achieved.spec["output"])) == ("abduction", 15)
     assert verdict(hindsight, achieved, "5").solved
     assert not verdict(hindsight, achieved, "4").solved
@@ -384,7 +384,7 @@ def test_a_wrong_abduction_answer_solves_the_task_of_the_output_it_gives(hindsig
 
 def test_a_wrong_induction_answer_solves_the_task_of_the_pairs_it_gives(hindsight):
     task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
-    achieved = verdict(hindsight, task, "def f(a):\n    return a + 3").achieved
+    (achieved,) = verdict(hindsight, task, "def f(a):\n    return a + 3").achieved
     assert achieved.kind == "induction"
     assert [values.decode(output) for output in achieved.spec["outputs"]] == list(range(3, 13))
     assert verdict(hindsight, achieved, "def f(b):\n    return 3 + b").solved
@@ -393,7 +393,7 @@ def test_a_wrong_induction_answer_solves_the_task_of_the_pairs_it_gives(hindsigh
 
 def test_a_task_achieved_is_the_one_that_a_proposal_of_it_makes(hindsight):
     program = "def f(a):\n    return a * 3"
-    achieved = verdict(hindsight, task_of(hindsight, "abduction", program, (4,)), "5").achieved
+    (achieved,) = verdict(hindsight, task_of(hindsight, "abduction", program, (4,)), "5").achieved
     assert achieved.id == task_of(hindsight, "abduction", program, (5,)).id
 
 
@@ -404,19 +404,19 @@ def test_a_task_achieved_is_the_one_that_a_proposal_of_it_makes(hindsight):
 )
 def test_an_induction_answer_that_says_nothing_achieves_nothing(hindsight, answer):
     task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
-    assert verdict(hindsight, task, answer).achieved is None
+    assert verdict(hindsight, task, answer).achieved == ()
 
 
 def test_a_program_that_may_give_another_result_the_next_time_achieves_nothing(hindsight):
     task = task_of(hindsight, "induction", "def f(a):\n    return a * 3", *TEN)
     answer = "seen = []\ndef f(a):\n    seen.append(a)\n    return len(seen)"
-    assert verdict(hindsight, task, answer).achieved is None
+    assert verdict(hindsight, task, answer).achieved == ()
 
 
 @pytest.mark.parametrize(("kind", "answer"), [("deduction", "13"), ("abduction", "4"), ("abduction", "'no' 'literal")])
 def test_a_value_said_a_right_answer_and_one_that_cannot_be_read_achieve_nothing(hindsight, kind, answer):
     task = task_of(hindsight, kind, "def f(a):\n    return a * 3", (4,))
-    assert verdict(hindsight, task, answer).achieved is None
+    assert verdict(hindsight, task, answer).achieved == ()
 
 
 def deductions(world, *given):
@@ -431,34 +431,34 @@ def achieved(world, *pairs):
 
 def test_a_value_that_is_wrong_for_one_task_may_be_right_for_another_that_nobody_solved(hindsight):
     one, other = deductions(hindsight, 4, 5)
-    assert achieved(hindsight, (one, "15"), (other, "16")) == [other, None]
-    assert achieved(hindsight, (one, "15"), (other, "12")) == [other, one]
+    assert achieved(hindsight, (one, "15"), (other, "16")) == [(other,), ()]
+    assert achieved(hindsight, (one, "15"), (other, "12")) == [(other,), (one,)]
 
 
 def test_a_value_of_another_type_is_right_nowhere(hindsight):
     one, other = deductions(hindsight, 4, 5)
-    assert achieved(hindsight, (one, "15.0"), (one, "'15'"), (other, "16")) == [None, None, None]
+    assert achieved(hindsight, (one, "15.0"), (one, "'15'"), (other, "16")) == [(), (), ()]
 
 
 def test_a_task_that_was_solved_needs_no_answer_from_elsewhere(hindsight):
     one, other = deductions(hindsight, 4, 5)
-    assert achieved(hindsight, (one, "15"), (other, "15")) == [None, None]
+    assert achieved(hindsight, (one, "15"), (other, "15")) == [(), ()]
 
 
 def test_a_task_gets_one_answer_from_elsewhere(hindsight):
     one, two, other = deductions(hindsight, 4, 3, 5)
-    assert achieved(hindsight, (one, "15"), (two, "15"), (other, "16")).count(other) == 1
+    assert achieved(hindsight, (one, "15"), (two, "15"), (other, "16")).count((other,)) == 1
 
 
 def test_one_wrong_answer_a_task_says_what_it_achieves(hindsight):
     task = task_of(hindsight, "abduction", "def f(a):\n    return a * 3", (4,))
     verdicts = hindsight.judge([(task, Answer(answer_text(str(number)))) for number in (4, 5, 6, 7)], 1)
-    assert [found.achieved is not None for found in verdicts] == [False, True, False, False]
+    assert [bool(found.achieved) for found in verdicts] == [False, True, False, False]
 
 
 def test_nothing_is_said_of_what_was_achieved_unless_asked(world):
     task = task_of(world, "abduction", "def f(a):\n    return a * 3", (4,))
-    assert verdict(world, task, "5").achieved is None
+    assert verdict(world, task, "5").achieved == ()
 
 
 @pytest.fixture
@@ -590,7 +590,7 @@ def test_a_heldout_task_is_never_achieved():
         heldout = task_of(opened, "abduction", program, (5,))
         task = task_of(opened, "abduction", program, (4,))
         opened.withhold([heldout])
-        assert verdict(opened, task, "5").achieved is None
+        assert verdict(opened, task, "5").achieved == ()
         assert verdict(opened, task, "6").achieved is not None
 
 
@@ -600,7 +600,7 @@ def test_a_heldout_abduction_is_not_achieved_with_another_input_either():
         opened.hindsight = True
         heldout, task = (task_of(opened, "abduction", program, (given,)) for given in (2, 4))
         opened.withhold([heldout])
-        assert verdict(opened, task, "5").achieved is None
+        assert verdict(opened, task, "5").achieved == ()
         assert verdict(opened, task, "6").achieved is not None
 
 
@@ -609,7 +609,7 @@ def test_what_gives_none_is_not_achieved():
     with CodeWorld(CodeWorldConfig(heldout=False)) as opened:
         opened.hindsight = True
         task = task_of(opened, "abduction", program, (4,))
-        assert verdict(opened, task, "1").achieved is None
+        assert verdict(opened, task, "1").achieved == ()
         assert verdict(opened, task, "5").achieved is not None
 
 

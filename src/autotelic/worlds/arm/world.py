@@ -58,6 +58,7 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
+DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
 UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
@@ -227,8 +228,8 @@ class ArmWorld(World):
         ended = self._tried(tasks, attempts)
         verdicts = {key: self._verdict(tasks[key[0]], attempt, ended[key], seed) for key, attempt in attempts.items()}
         if self.hindsight:
-            for key, task in self._achieved(tasks, attempts, ended, verdicts).items():
-                verdicts[key] = replace(verdicts[key], achieved=task)
+            for key, others in self._achieved(tasks, attempts, ended, verdicts, seed).items():
+                verdicts[key] = replace(verdicts[key], achieved=others)
         return [verdicts[task.id, answer.text] for task, answer in pairs]
 
     def _read(self, task: Task, answer: Answer, seed: int) -> Attempt | Grade:
@@ -268,42 +269,45 @@ class ArmWorld(World):
         attempts: Mapping[_Pair, Attempt | Grade],
         ended: Mapping[_Pair, Sequence[Ended]],
         verdicts: Mapping[_Pair, Verdict],
-    ) -> dict[_Pair, Task]:
-        """What wrong answers are right for. What is said of a first start is tried at the others as well."""
-        found: dict[_Pair, Task] = {}
-        cheap: set[str] = set()  # tasks with an answer that has reached what is always reached
+        seed: int,
+    ) -> dict[_Pair, tuple[Task, ...]]:
+        """What answers are right for beside what was asked. Wrong ones that may be are tried at all starts first."""
+        tried: dict[str, dict[_Pair, tuple[Attempt, list[Ended]]]] = {}
         for key, attempt in attempts.items():
-            task = tasks[key[0]]
-            if not isinstance(attempt, Attempt) or not ended[key] or verdicts[key].outcome != "wrong":
-                continue
-            kind = self.kinds[task.kind]
-            spec = kind.hindsight(task, attempt, ended[key][0])
-            if spec is None:
-                continue
-            other = self.make_task(task.kind, spec)
-            if isinstance(self.unless_heldout(other), Rejection):
-                continue
-            if isinstance(kind, Induction) and kind.cheap(spec):
-                if task.id in cheap:
-                    continue
-                cheap.add(task.id)
-            found[key] = other
-        more = {key: attempt for key in found if isinstance(attempt := attempts[key], Attempt)}
-        jobs = {key: attempt.jobs[1:] for key, attempt in more.items()}
-        results = iter(self.run([job for rest in jobs.values() for job in rest]))
-        confirmed: dict[_Pair, Task] = {}
-        for key, rest in jobs.items():
-            others = [next(results) for _ in rest]
-            if all(self._reaches(found[key], each) for each in others):
-                confirmed[key] = found[key]
-        return confirmed
+            if isinstance(attempt, Attempt) and verdicts[key].outcome in ("correct", "wrong") and ended[key]:
+                tried.setdefault(key[0], {})[key] = attempt, list(ended[key])
+        missing: list[tuple[list[Ended], Job]] = []
+        for identity, answers in tried.items():
+            wrong = [each for key, each in answers.items() if verdicts[key].outcome == "wrong"]
+            task = tasks[identity]
+            promising = self.kinds[task.kind].promising(task, [found[0] for _, found in wrong])
+            for (attempt, found), worth in zip(wrong, promising, strict=True):
+                missing += [(found, job) for job in attempt.jobs[len(found) :] if worth]
+        for (found, _), more in zip(missing, self.run([job for _, job in missing]), strict=True):
+            found.append(more)
+        right_for: dict[_Pair, list[tuple[Task, int]]] = {}
+        for identity, answers in tried.items():
+            kind = self.kinds[tasks[identity].kind]
+            for key, others in zip(answers, kind.hindsight(tasks[identity], list(answers.values())), strict=True):
+                made = [(self.make_task(kind.name, other.spec), other.lacking) for other in others]
+                right_for[key] = [pair for pair in made if isinstance(self.unless_heldout(pair[0]), Task)]
+        return self._confirmed(right_for, seed)
 
-    def _reaches(self, task: Task, ended: Ended) -> bool:
-        """Whether an episode of another control task, in the same scene, is a success at this one."""
-        control = read(task.spec["task"])
-        if ended.before is None or goals.holds(control.goal, control.scene, ended.before):
-            return False
-        return self.kinds[task.kind].succeeded(task, ended)
+    def _confirmed(self, found: Mapping[_Pair, Sequence[tuple[Task, int]]], seed: int) -> dict[_Pair, tuple[Task, ...]]:
+        """Those of other tasks that an answer solves. A few of those that lack evidence are tried for it."""
+        achieved = {key: [task for task, lacking in others if not lacking] for key, others in found.items()}
+        doubted: list[tuple[_Pair, Task, Attempt]] = []
+        for key, others in found.items():
+            for task, lacking in [pair for pair in others if pair[1]][:DOUBTED]:
+                attempt = self._read(task, Answer(key[1]), seed)
+                if isinstance(attempt, Attempt):
+                    doubted.append((key, task, replace(attempt, jobs=attempt.jobs[:lacking])))
+        ended = iter(self.run([job for _, _, attempt in doubted for job in attempt.jobs]))
+        for key, task, attempt in doubted:
+            episodes = [next(ended) for _ in attempt.jobs]
+            if all(self.kinds[task.kind].succeeded(task, each) for each in episodes):
+                achieved[key].append(task)
+        return {key: tuple(others) for key, others in achieved.items()}
 
     # What has worked
 

@@ -230,7 +230,7 @@ class CodeWorld(World):
         if self.hindsight:
             achieved = self._achieved(tasks, attempts, grades, lambda key: batch[runs[key]])
             for key, task in {**achieved, **self._right_elsewhere(tasks, attempts, grades)}.items():
-                verdicts[key] = replace(verdicts[key], achieved=task)
+                verdicts[key] = replace(verdicts[key], achieved=(task,))
         return [verdicts[task.id, answer.text] for task, answer in pairs]
 
     def _achieved(

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from autotelic.physics.arm.scenes import Placement
+from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
-from autotelic.worlds.arm.kinds.base import Attempt, Draft
+from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, parse, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
@@ -163,18 +163,19 @@ class Abduction(Question):
         score = sum(1.0 / (1.0 + 10.0 * d) for d in far) / len(far) if far and self.config.partial_credit else 0.0
         return Grade("wrong", min(score, 0.99), f"{only.how} {only.detail}".strip())
 
-    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
-        """The same controller with the hardest goal that it did reach from this start."""
-        if ended.how != "ended" or ended.before is None or ended.after is None or ended.later is None:
-            return None
-        setting = read_setting(task.spec["setting"])
-        for predicate in base.made_true(setting.scene, ended):
-            if [predicate.plain()] != task.spec["goal"] and predicate.name != "near":
-                start = dict(attempt.jobs[0].start)
-                spec = {"setting": Setting(setting.scene, start).plain(), "controller": task.spec["controller"]}
-                places = {name: list(place) for name, place in start.items()}
-                return {**spec, "goal": [predicate.plain()], "start": places}
-        return None
+    def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
+        """The same controller with other goals that it reached from this start, not from every one that was tried."""
+        scene = read_setting(task.spec["setting"]).scene
+        reached = [set(base.made_true(scene, only)) if base.whole(only) else set() for _, (only,) in tried]
+        known = set.intersection(*reached).union(_goal(task.spec) if len(task.spec["goal"]) == 1 else ())
+        return [
+            [
+                Other(_started(task, scene, attempt.jobs[0].start, goal))
+                for goal in sorted(found - known, key=str)
+                if goal.name != "near"
+            ]
+            for (attempt, _), found in zip(tried, reached, strict=True)
+        ]
 
     def restate(self, spec: Mapping[str, Any]) -> str:
         extra = {**read_setting(spec["setting"]).plain(), "goal": spec["goal"]}
@@ -199,6 +200,14 @@ class Abduction(Question):
             ("a start that does", json.dumps(spec["start"])),
             ("controller", spec["controller"]),
         ]
+
+
+def _started(task: Task, scene: Scene, start: Sequence[tuple[str, Placement]], goal: Predicate) -> dict[str, Any]:
+    """A task's controller, with a goal that it reaches from this start."""
+    setting = Setting(scene, dict(start))
+    places = {name: list(place) for name, place in start}
+    rest = {"controller": task.spec["controller"], "goal": [goal.plain()], "start": places}
+    return {"setting": setting.plain(), **rest}
 
 
 def _goal(spec: Mapping[str, Any]) -> list[Predicate]:

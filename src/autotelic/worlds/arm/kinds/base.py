@@ -63,6 +63,17 @@ class Attempt:
     value: Any = None
 
 
+Tried = tuple[Attempt, Sequence[Ended]]  # an answer, and the episodes that were run for it
+
+
+@dataclass(frozen=True)
+class Other:
+    """The content of a task that an answer solves, if it succeeds at so many of its own starts."""
+
+    spec: dict[str, Any]
+    lacking: int = 0
+
+
 class ArmKind(Kind):
     """A kind of the arm world. The texts of proposals and answers are read here and nowhere else."""
 
@@ -102,9 +113,13 @@ class ArmKind(Kind):
         """Whether it is worth running the next episode of an attempt."""
         return False
 
-    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
-        """The content of another task that this episode of a wrong answer solves, if there is one."""
-        return None
+    def promising(self, task: Task, ended: Sequence[Ended]) -> list[bool]:
+        """Which of the wrong answers to a task may be right for others, by their first episodes."""
+        return [False for _ in ended]
+
+    def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
+        """For each answer to a task, other tasks that it solves, or may."""
+        return [[] for _ in tried]
 
     @abstractmethod
     def restate(self, spec: Mapping[str, Any]) -> str:
@@ -243,14 +258,25 @@ def _centred(setting: Setting) -> Setting:
 def made_true(scene: Scene, ended: Ended) -> list[Predicate]:
     """What an episode has brought about, the hardest first."""
     assert ended.before is not None
+    before = ended.before
+    return [each for each in true_at_end(scene, ended) if goals.distance(each, scene, before) > CHANGE]
+
+
+def true_at_end(scene: Scene, ended: Ended) -> list[Predicate]:
+    """What held when an episode had ended, and stayed so."""
     assert ended.after is not None
     assert ended.later is not None
+    states = ended.after, ended.later
     return [
         predicate
         for predicate in goals.stateable(scene)
-        if goals.distance(predicate, scene, ended.before) > CHANGE
-        and all(goals.distance(predicate, scene, state) == 0.0 for state in (ended.after, ended.later))
+        if all(goals.distance(predicate, scene, state) == 0.0 for state in states)
     ]
+
+
+def whole(ended: Ended) -> bool:
+    """Whether an episode ended by itself, and was seen from its beginning to its end."""
+    return ended.how == "ended" and None not in (ended.before, ended.after, ended.later)
 
 
 def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:

@@ -12,7 +12,7 @@ from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
-from autotelic.worlds.arm.kinds.base import Attempt, Draft
+from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.tasks import Setting, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
@@ -162,16 +162,19 @@ class Deduction(Question):
         score = sum(right) / len(right) if self.config.partial_credit else 0.0
         return Grade("wrong", min(score, 0.99), f"{sum(right)} of {len(right)} right")
 
-    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
+    def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """Another question about the same scene and controller, of which what was said is the answer."""
-        if ended.before is None or ended.later is None:
-            return None
-        setting, said = read_setting(task.spec["setting"]), attempt.value
+        return [self._right_for(task, attempt.value, *ended) for attempt, ended in tried]
+
+    def _right_for(self, task: Task, said: tuple[list[bool], str], ended: Ended) -> list[Other]:
+        if said == (task.spec["held"], task.spec["region"]) or ended.before is None or ended.later is None:
+            return []
+        setting = read_setting(task.spec["setting"])
         draft = Draft({name: task.spec[name] for name in ("setting", "controller")}, ())
         for asked, name, answer in self._possible(draft, setting, ended, said):
             if answer == said:
-                return _asking(draft, asked, name, answer)
-        return None
+                return [Other(_asking(draft, asked, name, answer))]
+        return []
 
     def restate(self, spec: Mapping[str, Any]) -> str:
         setting = read_setting(spec["setting"]).plain()

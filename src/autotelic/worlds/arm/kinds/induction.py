@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.kinds import base
-from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft
+from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.places import drawn_loads
 from autotelic.worlds.arm.skills import PREFIX, call_of, sort_of
 from autotelic.worlds.arm.tasks import ANYWHERE, ArmTask, parse, read
@@ -195,18 +196,30 @@ class Induction(ArmKind):
         detail = "; ".join([*([f"{last.how}: {last.detail}"] if last.how != "ended" else []), *parts])
         return Grade(outcome, min(score, 0.99), f"start {len(ended)} of {len(attempt.jobs)}: {detail}"[:600])
 
-    def hindsight(self, task: Task, attempt: Attempt, ended: Ended) -> dict[str, Any] | None:
-        """The same scene with the hardest goal that this controller did reach."""
-        if ended.how != "ended" or ended.before is None or ended.after is None or ended.later is None:
-            return None
-        control = read(task.spec["task"])
-        for predicate in base.made_true(control.scene, ended):
-            if (predicate,) != control.goal:
-                return {"task": {**task.spec["task"], "goal": [predicate.plain()]}}
-        return None
+    def promising(self, task: Task, ended: Sequence[Ended]) -> list[bool]:
+        """Those that reached something else; of those that reached no more than is always reached, the first."""
+        return [bool(found) for found in _once_cheap(self._reached(task, [each]) for each in ended)]
 
-    def cheap(self, spec: Mapping[str, Any]) -> bool:
-        return all(row[0] in _CHEAP for row in spec["task"]["goal"])
+    def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
+        """The same scene with other goals that held after every start. Where a goal had held before as well it shows
+        nothing, and the controller is to be tried at a start of the other task instead."""
+        all_starts = (self._reached(task, ended) if len(ended) == len(attempt.jobs) else {} for attempt, ended in tried)
+        return [
+            [
+                Other({"task": {**task.spec["task"], "goal": [predicate.plain()]}}, lacking)
+                for predicate, lacking in sorted(found.items(), key=lambda item: (item[1], str(item[0])))
+            ]
+            for found in _once_cheap(all_starts)
+        ]
+
+    def _reached(self, task: Task, ended: Sequence[Ended]) -> dict[Predicate, int]:
+        """What held after all these episodes and was made true in one, with the number of those where it was not."""
+        control = read(task.spec["task"])
+        if not all(map(base.whole, ended)):
+            return {}
+        held = set.intersection(*(set(base.true_at_end(control.scene, each)) for each in ended))
+        made = Counter(predicate for each in ended for predicate in base.made_true(control.scene, each))
+        return {each: len(ended) - made[each] for each in held if made[each] and (each,) != control.goal}
 
     def restate(self, spec: Mapping[str, Any]) -> str:
         return json.dumps(spec["task"])
@@ -227,6 +240,15 @@ class Induction(ArmKind):
 
     def scene(self, spec: Mapping[str, Any]) -> Scene:
         return read(spec["task"]).scene
+
+
+def _once_cheap(reached: Iterable[dict[Predicate, int]]) -> Iterator[dict[Predicate, int]]:
+    """Without what is always reached, but for the first that reached nothing else."""
+    seen = False
+    for found in reached:
+        dear = {predicate: lacking for predicate, lacking in found.items() if predicate.name not in _CHEAP}
+        yield dear if dear or seen else found
+        seen = seen or bool(found and not dear)
 
 
 def _drawn(control: ArmTask) -> str:
