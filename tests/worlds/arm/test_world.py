@@ -262,7 +262,7 @@ def test_nothing_is_said_of_what_else_was_reached_unless_asked(world, reaching):
 
 def test_a_start_solves_the_tasks_of_goals_that_it_leads_to_and_not_every_start_does(looking_back, task_of):
     task = task_of("abduction", SEEDS["abduction"])
-    pairs = [{"red_box": [0.4, 0.2], "blue_box": [0.6, 0.1]}, {"red_box": [0.5, -0.2], "blue_box": [0.4, -0.1]}]
+    pairs = [{"red_box": [0.4, 0.2], "blue_box": [0.6, 0.1]}, {"red_box": [0.6, -0.2], "blue_box": [0.4, -0.2]}]
     starts = [Answer(f"<answer>{json.dumps(pair)}</answer>") for pair in pairs]
     found = looking_back.judge([(task, start) for start in starts], 3)
     others = [(start, other) for start, each in zip(starts, found, strict=True) for other in each.achieved]
