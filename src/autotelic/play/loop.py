@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -25,37 +25,11 @@ from autotelic.play.exchange import Imported, Record, import_jsonl
 from autotelic.play.loop_config import LoopConfig as LoopConfig
 from autotelic.play.player import Metrics, Player, Sample
 from autotelic.play.rewards import RewardConfig
+from autotelic.play.rounds import Attempted, Pay, Proposed, graded, proposer_pay, solver_pay
 from autotelic.runs import seeds
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task, Verdict, World
-
-Pay = measures.Pay
-
-
-@dataclass(frozen=True)
-class Proposed:
-    """A round of proposals, in the order of the requests."""
-
-    requests: list[Request]
-    samples: list[Sample]
-    results: list[Task | Rejection]
-    siblings: Sequence[Task] = ()  # what else the new tasks give to ask
-
-    def tasks(self, kind: str) -> list[Task]:
-        """The tasks of a kind that were proposed and admitted."""
-        return [result for result in self.results if isinstance(result, Task) and result.kind == kind]
-
-
-@dataclass(frozen=True)
-class Attempted:
-    """A round of attempts: n samples a task, then those that were retried; one verdict a sample."""
-
-    tasks: Sequence[Task] = ()
-    samples: Sequence[Sample] = ()
-    verdicts: Sequence[Verdict] = ()
-    critiques: Sequence[Sample] = ()  # what the solver thought of some of them
-    practised: Sequence[Task] = ()  # those of the tasks that the curriculum chose from the archive
 
 
 class Loop:
@@ -118,7 +92,7 @@ class Loop:
             wanted = min(self.config.proposals or self.config.batch, self.config.batch)
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
-            pay = self._proposer_pay(proposed, attempted), self._solver_pay(attempted)
+            pay = proposer_pay(proposed, attempted, self.reward), solver_pay(attempted, self.reward)
             learned = self._learn(proposed, attempted, *pay)
         # Before the step is archived, so that one whose measuring fails leaves no trace either.
         due = bool(self.evaluate_every) and step % self.evaluate_every == 0
@@ -327,44 +301,14 @@ class Loop:
             all_verdicts += judged
         return all_samples, all_verdicts
 
-    def _proposer_pay(self, proposed: Proposed, attempted: Attempted) -> Pay:
-        rates = measures.solve_counts(attempted)
-        pay: Pay = []
-        for request, result in zip(proposed.requests, proposed.results, strict=True):
-            if isinstance(result, Rejection):
-                reward = rewards.proposer_reward(result.outcome != "format", False, config=self.reward)
-                pay.append(None if result.outcome == "lost" else reward)  # what the judge lost is nobody's fault
-                continue
-            distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
-            reward = rewards.proposer_reward(
-                True,
-                True,
-                rewards.learnability(*rates[result.id], self.reward),
-                rewards.complexity(result.features, self.reward.complexity_half),
-                rewards.diversity(distances),
-                self.reward,
-            )
-            pay.append(reward)
-        return pay
-
-    def _solver_pay(self, attempted: Attempted) -> Pay:
-        """A time limit says nothing about the task, but it is paid as a wrong answer: if it were free, a solver would
-        learn to take its time instead of being wrong."""
-        return [
-            rewards.composite_reward(verdict.solved, verdict.outcome != "format", self.reward)
-            if verdict.evidence or verdict.outcome == "limit"
-            else None
-            for verdict in attempted.verdicts
-        ]
-
     def _learn(self, proposed: Proposed, attempted: Attempted, proposer_pay: Pay, solver_pay: Pay) -> Metrics:
         self.measured = None
         with self._timed("learn"):
             made = [self._sorted(*pair) for pair in zip(proposed.samples, proposed.results, strict=True)]
-            asked = _graded(made, proposer_pay)
+            asked = graded(made, proposer_pay)
             tasks = {task.id: task for task in attempted.tasks}
             said = [self._sorted(sample, tasks[sample.task or ""]) for sample in attempted.samples]
-            answered = [*_graded(said, solver_pay), *self._hindsight(attempted)]
+            answered = [*graded(said, solver_pay), *self._hindsight(attempted)]
             if self.proposer is self.solver:
                 learned = self.solver.learn([*asked, *answered])
             else:
@@ -500,7 +444,3 @@ class Loop:
         spent = time.perf_counter() - began
         for name in [phase] if kind is None else [phase, f"{phase}/{kind}"]:
             self._times[name] = self._times.get(name, 0.0) + spent
-
-
-def _graded(samples: Sequence[Sample], pay: Pay) -> list[tuple[Sample, float]]:
-    return [(sample, reward) for sample, reward in zip(samples, pay, strict=True) if reward is not None]

@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from autotelic.play import rewards
 from autotelic.play.curriculum import Outcome
 from autotelic.play.player import Sample
+from autotelic.play.rounds import Attempted, Pay, Proposed, solve_counts
 from autotelic.runs.files import content_address
 from autotelic.worlds.base import Rejection, Request, Task, Verdict
-
-if TYPE_CHECKING:
-    from autotelic.play.loop import Attempted, Proposed
-
-Pay = list[float | None]  # a reward a sample; None where nothing can be said, and nothing is learned
 
 # How each class that a world may report is entered in the ledger.
 _LEDGER = {"forged": "forged_results", "forbidden": "forbidden_calls", "escape": "escapes_attempted"}
@@ -45,17 +40,6 @@ def cheating_by_role(proposed: Proposed, attempted: Attempted) -> dict[str, floa
     """ROLE/KIND/cheating/ENTRY, where there is any. In abduction the program that ran is the task's own."""
     counts = Counter(f"{role}/{kind}/cheating/{entry}" for role, kind, entry in _entries(proposed, attempted))
     return {name: float(count) for name, count in sorted(counts.items())}
-
-
-def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
-    """Solved and counted attempts of each task; what is no evidence is in neither, nor is a retry: how hard a task is,
-    its first answers say."""
-    counts = {task.id: (0, 0) for task in attempted.tasks}
-    for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
-        if verdict.evidence and sample.task is not None and sample.parent is None:
-            solved, n = counts[sample.task]
-            counts[sample.task] = (solved + verdict.solved, n + 1)
-    return counts
 
 
 def outcomes(attempted: Attempted) -> list[Outcome]:

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from autotelic.play import measures
-from autotelic.play.loop import Attempted, Proposed
 from autotelic.play.player import Sample
+from autotelic.play.rounds import Attempted, Proposed
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Answer, Verdict
