@@ -200,13 +200,11 @@ class ArmWorld(World):
 
     def seeds(self) -> list[Task]:
         """Reach for a box, in every kind that is played."""
-        tasks = []
-        for kind in self.kinds:
-            (result,) = self.admit_freely([Proposal(kind, SEEDS[kind])])
-            if isinstance(result, Rejection):
-                raise UserError(f"the {kind} seed task is refused: {result.outcome}, {result.reason}")
-            tasks.append(result)
-        return tasks
+        results = self.admit_freely([Proposal(kind, SEEDS[kind]) for kind in self.kinds])
+        refused = [result for result in results if isinstance(result, Rejection)]
+        if refused:
+            raise UserError(f"the {refused[0].kind} seed task is refused: {refused[0].outcome}, {refused[0].reason}")
+        return [result for result in results if isinstance(result, Task)]
 
     def restate(self, kind: str, spec: Mapping[str, Any]) -> Proposal:
         try:
