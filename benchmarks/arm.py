@@ -27,34 +27,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from records import Records
+
 import autotelic
 from autotelic.physics.arm.control import Arm
 from autotelic.play.evaluation import evaluate
-from autotelic.runs import machine
 from autotelic.worlds.arm.controllers import Host
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import Attempt
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 
-RESULTS = Path(__file__).parent / "results" / "arm.jsonl"
+RECORDS = Records("arm")
 ARMS: dict[str, tuple[str, ...]] = {
     "self-play": ("player=tiny",),
     "learning off": ("player=tiny", "player.learner.enabled=false"),
     "random proposer": ("proposer=grammar", "solver=tiny"),
 }
 EVERY = 10  # steps between checkpoints
-
-
-def write(line: dict[str, Any]) -> None:
-    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
-    print(json.dumps(line), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def command(*arguments: str) -> str:
@@ -68,11 +57,15 @@ def fair() -> None:
     for player in ("scripted", "grammar"):
         with autotelic.new_loop("world=arm", f"player={player}", "evaluate=false") as loop:
             found = evaluate(loop.world, loop.solver, loop.world.suite, 0)
-        write({"what": "fair", "player": player, "heldout": {row: each["accuracy"] for row, each in found.items()}})
+        RECORDS.add(
+            {"what": "fair", "player": player, "heldout": {row: each["accuracy"] for row, each in found.items()}}
+        )
 
 
 def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
-    known = {(row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in rows() if row["what"] == "learn"}
+    known = {
+        (row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in RECORDS.lines() if row["what"] == "learn"
+    }
     for seed in seeds:
         for arm in arms:
             if (arm, seed, minutes, *keys) in known:
@@ -85,7 +78,7 @@ def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], ro
                 command("play", "world=arm", *overrides, f"checkpoint.every={EVERY}")
             result = json.loads((root / name / "result.json").read_text())
             line = {"what": "learn", "arm": arm, "seed": seed, "minutes": minutes, "keys": keys}
-            write(line | {name: result[name] for name in ("steps", "heldout", "archive", "cheating")})
+            RECORDS.add(line | {name: result[name] for name in ("steps", "heldout", "archive", "cheating")})
 
 
 def jobs_of(world: ArmWorld, episodes: int) -> list[Job]:
@@ -139,7 +132,7 @@ def speed(episodes: int, repeats: int) -> None:
             began = time.perf_counter()
             both.run(jobs)
             two = time.perf_counter() - began
-            write(
+            RECORDS.add(
                 {
                     "what": "speed",
                     "repeat": repeat,
@@ -163,16 +156,16 @@ def replay(verdicts: int, root: Path) -> None:
         [sys.executable, "-m", "autotelic.cli", "verify", str(run), "--json"], capture_output=True, text=True
     )
     found = json.loads(done.stdout)
-    write({"what": "replay", "verdicts": found["verdicts"], "different": found["different"]})
+    RECORDS.add({"what": "replay", "verdicts": found["verdicts"], "different": found["different"]})
 
 
 def table() -> None:
-    for row in rows():
+    for row in RECORDS.lines():
         if row["what"] == "fair":
             shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
             print(f"{row['player']}: {shares}")
     found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows():
+    for row in RECORDS.lines():
         if row["what"] == "learn":
             found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
     for (arm, minutes), lines in sorted(found.items()):
@@ -182,7 +175,7 @@ def table() -> None:
             before, after = ([line["heldout"][name][when] for line in lines] for when in ("before", "after"))
             each = ", ".join(f"{100 * share:.0f}" for share in after)
             print(f"| {name} | {100 * statistics.mean(before):.1f} % | {100 * statistics.mean(after):.1f} % | {each} |")
-    for row in rows():
+    for row in RECORDS.lines():
         if row["what"] in ("speed", "replay"):
             print(json.dumps(row))
 

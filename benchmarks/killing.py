@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from records import Records
 
 from autotelic.runs.checkpoints import Checkpoints
 from autotelic.testing import run_digest
 
-RESULTS = Path(__file__).parent / "results" / "killing.jsonl"
+RECORDS = Records("killing")
 AUTOTELIC = [sys.executable, "-m", "autotelic.cli"]
 
 
@@ -49,13 +50,6 @@ def contents(directory: Path) -> list[Any]:
     result = json.loads((directory / "result.json").read_text())
     config = yaml.safe_load((directory / "config.yaml").read_text())
     return [run_digest(directory), result | {"minutes": None}, config | {"run": None}]
-
-
-def write(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
 
 
 class Lives:
@@ -128,8 +122,8 @@ def main() -> None:
             runs, forks = runs + 1, forks + lives.forks
             equal = contents(lives.directory) == wanted
             figures = {"killed_after_seconds": lives.killed, "forks": lives.forks, "equal": equal}
-            write({"benchmark": "killing", "run": lives.first, **figures})
-    write({"benchmark": "killing", "kills": kills, "runs": runs, "forks": forks, "all_equal": equal})
+            RECORDS.add({"benchmark": "killing", "run": lives.first, **figures})
+    RECORDS.add({"benchmark": "killing", "kills": kills, "runs": runs, "forks": forks, "all_equal": equal})
     sys.exit(0 if equal else 1)
 
 

@@ -17,16 +17,15 @@ results/learning.jsonl; `table` prints means and spreads of what is there.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import tempfile
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import Records
 
 import autotelic
 from autotelic.minds.base import Generation
@@ -37,14 +36,13 @@ from autotelic.play.evaluation import Row
 from autotelic.play.loop import Loop
 from autotelic.play.players.mind import MindPlayer
 from autotelic.play.rewards import LEARNABILITY
-from autotelic.runs import machine
 from autotelic.runs.files import content_address
 from autotelic.show.intervals import t_quantile
 from autotelic.worlds.base import Proposal, Task
 from autotelic.worlds.code import language
 from autotelic.worlds.code.world import CodeWorld, CodeWorldConfig
 
-RESULTS = Path(__file__).parent / "results" / "learning.jsonl"
+RECORDS = Records("learning")
 SELF_PLAY = "self-play"
 # No memory: the estimator alone teaches. With Muon at the rate that suits imitation it unteaches; Adam's keeps them up.
 PUBLISHED = (
@@ -192,8 +190,7 @@ def suite() -> str:
 
 def known() -> list[dict[str, Any]]:
     """What was measured with the suite as it is."""
-    lines = RESULTS.read_text().splitlines() if RESULTS.is_file() else []
-    return [row for row in map(json.loads, lines) if row["suite"] == suite()]
+    return [row for row in RECORDS.lines() if row["suite"] == suite()]
 
 
 def run(group: str, minutes: float, seeds: int) -> None:
@@ -208,11 +205,7 @@ def run(group: str, minutes: float, seeds: int) -> None:
                 else:
                     figures = play(overrides, seed, minutes / 10 if arm == "learning off" else minutes, folder)
             about = {"group": group, "arm": arm, "seed": seed, "minutes": minutes, "suite": suite()}
-            line = json.dumps({**about, "commit": machine.commit(), "cpu": machine.cpu(), **figures})
-            print(line, flush=True)
-            RESULTS.parent.mkdir(exist_ok=True)
-            with RESULTS.open("a") as file:
-                file.write(line + "\n")
+            RECORDS.add({**about, **figures})
 
 
 def spread(values: list[float]) -> str:

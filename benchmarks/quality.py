@@ -24,9 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from autotelic.runs import machine
+from records import Records
 
-RESULTS = Path(__file__).parent / "results" / "quality.jsonl"
+RECORDS = Records("quality")
 STEPS = {
     "CartPole-v1": 100_000,
     "Pendulum-v1": 100_000,
@@ -36,10 +36,6 @@ STEPS = {
     "Humanoid-v5": 2_000_000,
 }
 EPISODES = 100
-
-
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None:
@@ -63,16 +59,11 @@ def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None
         result = json.loads((run / "result.json").read_text())
         found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
         found["minutes"] = round(result["minutes"], 2)
-    line = {"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found}
-    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
-    print(json.dumps(line), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    RECORDS.add({"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found})
 
 
 def run(arguments: argparse.Namespace) -> None:
-    known = {(line["who"], line["task"], line["seed"], *line["keys"]) for line in rows()}
+    known = {(line["who"], line["task"], line["seed"], *line["keys"]) for line in RECORDS.lines()}
     missing = [
         (who, task, seed, arguments.key if who == "autotelic" else [])
         for seed in arguments.seeds
@@ -88,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
 def table() -> None:
     """Means over seeds with the deviation between them, and each seed."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for line in rows():
+    for line in RECORDS.lines():
         found[line["task"], " ".join([line["who"], *line["keys"]])].append(line)
     print("| task | steps | who | mean return | deviation over seeds | each seed |")
     print("| --- | --- | --- | --- | --- | --- |")
@@ -97,7 +88,7 @@ def table() -> None:
         spread = f"{statistics.stdev(means):,.0f}" if len(means) > 1 else "-"
         each = ", ".join(f"{mean:,.0f}" for mean in means)
         print(f"| {task} | {STEPS[task]:,} | {who} | {statistics.mean(means):,.0f} | {spread} | {each} |")
-    print("measured at", ", ".join(sorted({f"{line['commit']} ({line['cpu']})" for line in rows()})))
+    print("measured at", ", ".join(sorted({f"{line['commit']} ({line['cpu']})" for line in RECORDS.lines()})))
 
 
 def main() -> None:

@@ -30,9 +30,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
+from records import Records
+
 from autotelic.worlds.code.sandbox import Job, Sandbox, SandboxConfig, values
 
-RESULTS = Path(__file__).parent / "results" / "sandbox.jsonl"
+RECORDS = Records("sandbox")
 CORES = len(os.sched_getaffinity(0))
 ARGUMENTS = values.encode((3,))
 
@@ -301,12 +303,8 @@ def main() -> None:
         lines = speed(given.backend, jobs, given.repeats, given.reference)
     else:
         lines = {"scaling": scaling, "memory": memory}[given.what](given.backend, jobs, given.repeats)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        for line in lines:
-            if given.what != "memory":
-                print(json.dumps(line))
-            file.write(json.dumps(line) + "\n")
+    for line in lines:
+        RECORDS.add(line, quiet=given.what == "memory")
 
 
 if __name__ == "__main__":

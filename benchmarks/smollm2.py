@@ -12,17 +12,17 @@ print JSON lines, one a step in `hour`, and append them to results/smollm2.jsonl
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import time
 from pathlib import Path
 from typing import Any
 
+from records import Records
+
 import autotelic
 from autotelic.play.loop import Loop
-from autotelic.runs import machine
 
-RESULTS = Path(__file__).parent / "results" / "smollm2.jsonl"
+RECORDS = Records("smollm2")
 # Two cores write about a hundred tokens a second, so a step asks for little.
 SMALL = (
     "world=code",
@@ -36,11 +36,7 @@ SMALL = (
 
 
 def write(what: str, overrides: list[str], line: dict[str, Any]) -> None:
-    line = {"what": what, "overrides": overrides, "commit": machine.commit(), "cpu": machine.cpu(), **line}
-    print(json.dumps(line), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    RECORDS.add({"what": what, "overrides": overrides, **line})
 
 
 def peak_gigabytes() -> float:

@@ -22,9 +22,9 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from autotelic.runs import machine
+from records import Records
 
-RESULTS = Path(__file__).parent / "results" / "throughput.jsonl"
+RECORDS = Records("throughput")
 WHO = {
     "train": ("autotelic", "autotelic-ahead", "sb3", "sb3-processes", "rsl_rl", "cleanrl"),
     "step": ("autotelic", "rollout", "gymnasium", "envpool"),
@@ -49,18 +49,13 @@ def side_by_side(arguments: argparse.Namespace) -> None:
                         continue
                     found = measure(arguments.what, who, task, count, arguments.seconds)
                     line = {"what": arguments.what, "who": who, "task": task, "count": count, "repeat": repeat, **found}
-                    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
-                    print(json.dumps(line), flush=True)
-                    RESULTS.parent.mkdir(exist_ok=True)
-                    with RESULTS.open("a") as file:
-                        file.write(json.dumps(line) + "\n")
+                    RECORDS.add(line)
 
 
 def table() -> None:
     """Medians over repeats, and how many times faster autotelic is."""
     found: dict[tuple[str, str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for text in RESULTS.read_text().splitlines():
-        line = json.loads(text)
+    for line in RECORDS.lines():
         rates = found[line["what"], line["task"], line["count"]]
         rates[line["who"]].append(line["steps_per_second"])
         if "raw_steps_per_second" in line:

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import Records
 
 from autotelic.cli import train_session
 from autotelic.cli.train import restore
-from autotelic.runs import machine
 from autotelic.runs.directory import Run
 from autotelic.training.evaluate import as_tensors
 
-RESULTS = Path(__file__).parent / "results" / "walking.jsonl"
+RECORDS = Records("walking")
 VARIANTS = {
     "commands": ("env.speed=[0,1.5]", "env.turn=1.5708"),
     "sim-to-real": ("env.randomise=sim-to-real",),
@@ -105,21 +105,9 @@ def first_walk(rows: list[dict[str, float]]) -> dict[str, float] | None:
     return None
 
 
-def known() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
-def append(line: dict[str, Any]) -> None:
-    line |= {"commit": machine.commit(), "cpu": machine.cpu()}
-    print(json.dumps(line), flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-
-
 def record(run: Path) -> None:
     """When it walked, how it does at the end, and the timeline."""
-    if any(line["what"] == "learn" and line["run"] == run.name for line in known()):
+    if any(line["what"] == "learn" and line["run"] == run.name for line in RECORDS.lines()):
         return
     rows = measurements(run)
     result, first = json.loads((run / "result.json").read_text()), first_walk(rows)
@@ -128,7 +116,7 @@ def record(run: Path) -> None:
         + [round(row[name], 3) for name in ("steps_per_second", "flight", "double_support")]
         for row in rows
     ]
-    append(
+    RECORDS.add(
         {
             "what": "learn",
             "run": run.name,
@@ -146,11 +134,11 @@ def record(run: Path) -> None:
 
 def measure(run: Path, what: str, **keys: Any) -> None:
     asked = {name: list(value) if isinstance(value, tuple) else value for name, value in keys.items()}
-    if any(line["what"] == what and line["run"] == run.name and line["asked"] == asked for line in known()):
+    if any(line["what"] == what and line["run"] == run.name and line["asked"] == asked for line in RECORDS.lines()):
         return
     overrides = [f"env.{name}={value}".replace(" ", "") for name, value in asked.items()]
     found = json.loads(autotelic("eval", str(run), "episodes=100", "seed=12345", *overrides, "--json"))["eval"]
-    append({"what": what, "run": run.name, "asked": asked, **{name: round(found[name], 3) for name in FIGURES}})
+    RECORDS.add({"what": what, "run": run.name, "asked": asked, **{name: round(found[name], 3) for name in FIGURES}})
 
 
 def probe(root: Path) -> None:
@@ -185,7 +173,7 @@ def steps(root: Path, seconds: float) -> None:
 def table() -> None:
     print("| run | walks after | steps | at the end: success | speed | steps a second | flight | double support |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for line in known():
+    for line in RECORDS.lines():
         if line["what"] == "learn":
             end, after = line["end"], line["walks_after_minutes"]
             print(
@@ -193,7 +181,7 @@ def table() -> None:
                 f"| {end['success_rate']:.0%} | {end['speed']:.2f} | {end['steps_per_second']:.1f} "
                 f"| {end['flight']:.0%} | {end['double_support']:.0%} |"
             )
-    for line in known():
+    for line in RECORDS.lines():
         if line["what"] == "learn" and line.get("MB"):
             print(f"{line['run']}, MB a minute:", *line["MB"])
         elif line["what"] != "learn":

@@ -184,7 +184,7 @@ class ArmWorld(World):
         if not isinstance(self.kinds[task.kind], Question):
             return
         if len(self._siblings) >= UNASKED:
-            self._siblings.clear()
+            del self._siblings[next(iter(self._siblings))]  # the oldest
         asking = [(name, kind) for name, kind in self.kinds.items() if isinstance(kind, Question)]
         self._siblings[task.id] = [(name, spec) for name, kind in asking for spec in kind.also(task.spec, seen)]
 
