@@ -266,14 +266,23 @@ class SortedWorld(SumWorld):
         return "zero" if task.spec["a"] == 0 else ""
 
 
+class Counting(Script):
+    """Never proposes the same again."""
+
+    def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
+        self.made = getattr(self, "made", 0) + len(requests)
+        texts = [f"{at % 2} {self.made + at}" for at in range(len(requests))]
+        return [Sample("propose", request.kind, text) for request, text in zip(requests, texts, strict=True)]
+
+
 def test_a_learner_is_told_what_sort_of_task_each_text_made_or_was_for(make_loop):
-    loop = make_loop(Script(proposals=["0 5", "1 5"]), world=SortedWorld())
+    loop = make_loop(Counting(), world=SortedWorld())
     loop.run_step()
     loop.run_step()
-    for sample, _ in loop.solver.taught[-1]:
-        if sample.role == "solve":
-            assert sample.sort == ("zero" if loop.archive.task(sample.task).spec["a"] == 0 else "")
-    assert {sample.sort for sample, _ in loop.solver.taught[-1] if sample.role == "solve"} == {"", "zero"}
+    taught = [sample for sample, _ in loop.solver.taught[-1]]
+    solved = [(sample.sort, loop.archive.task(sample.task).spec["a"]) for sample in taught if sample.role == "solve"]
+    made = [(sample.sort, int(sample.text.split()[0])) for sample in taught if sample.role == "propose"]
+    assert set(solved) == set(made) == {("zero", 0), ("", 1)}
 
 
 class HindsightWorld(SumWorld):
