@@ -135,7 +135,8 @@ class Loop:
     def _seed_archive(self) -> Proposed:
         """Step 0: the world's own seeds, then proposals without attempts until each kind has enough to build on."""
         with self.archive.transaction():
-            self.archive.add_tasks(0, [seed for seed in self.world.seeds() if seed.id not in self._heldout])
+            found = [self._refusing_heldout(self.world.unless_heldout(seed)) for seed in self.world.seeds()]
+            self.archive.add_tasks(0, [seed for seed in found if isinstance(seed, Task)])
         if self.config.tasks is not None:
             self.imported = import_jsonl(self.archive, self.config.tasks, 0, self._readmit)
         wanted, total = self.config.batch * self.config.seeding, Proposed([], [], [])
@@ -368,6 +369,8 @@ class Loop:
         tasks = {task.id: task for task in attempted.tasks}
         said = [(tasks[sample.task or ""], Answer(sample.text, sample.claim)) for sample in attempted.samples]
         found = self.world.remember([(*pair, verdict) for pair, verdict in zip(said, attempted.verdicts, strict=True)])
+        if found:
+            self.measured = None  # it may know more than when it was measured
         return {f"world/{name}": value for name, value in found.items()}
 
     # The run around the steps

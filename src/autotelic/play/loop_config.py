@@ -34,7 +34,7 @@ class LoopConfig:
     retries: int = 0  # times that a failed answer may be tried again, after its verdict was read
     retry_budget: int = 64  # such tries a kind and step, at most
     critiques: int = 0  # answers a kind and step of which the solver is asked, before they are judged, what it thinks
-    hindsight: bool = False  # learn from wrong answers as from right ones to the tasks that they happen to solve
+    hindsight: bool = False  # learn from answers as from right ones to other tasks that they happen to solve
     # Share of attempts that should fail, told to the proposer: a number, or easy, medium, hard as the ladder has them.
     difficulty: float | str | None = None
     recent: int = 8  # ids of the newest tasks, told to the proposer

@@ -204,7 +204,7 @@ class World(ABC):
     alike: Sequence[Sequence[str]] = ()  # rows of such pieces that may change places: all true texts stay true
     suite: Sequence[Task] = ()  # held-out tasks, to measure with; no proposal equal to one is admitted
     library: Library | None = None  # for players without a model; those of the code world bring their own
-    hindsight: bool = False  # asked for: let the verdict on one wrong answer a task say which other task it solves
+    hindsight: bool = False  # asked for: let verdicts say which other tasks answers solve
     # Where the predicates of a task's goal stand in its spec, by kind: paths of SQLite's JSON to lists of rows that
     # begin with a name. Solve rates are shown by these names.
     goals: ClassVar[Mapping[str, str]] = {}

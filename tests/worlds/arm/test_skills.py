@@ -7,7 +7,7 @@ import pytest
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.goals import Predicate
-from autotelic.worlds.arm.skills import MOST_KEPT, MOST_LINKED, Skills, call_of
+from autotelic.worlds.arm.skills import MOST_KEPT, MOST_LINKED, Skill, Skills, call_of
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Answer, Proposal, Task
 from autotelic.worlds.code.kinds.base import RefusedError, answer_text
@@ -198,6 +198,37 @@ def test_a_skill_that_was_seen_to_work_lifts_another_thing(learned):
     (verdict,) = learned.judge([(task, Answer(words))], 1)
     assert verdict.solved, verdict
     assert "robot.close_gripper" not in words  # it is the skill that does
+
+
+def test_a_skill_made_of_skills_works_for_other_things():
+    skills, (name,) = skills_with("def execute_controller(robot, world):\n    world.position('red_box')")
+    inner = Skill(name.removeprefix("skill_"), LIFTED, "")
+    caller = f"def execute_controller(robot, world):\n    {call_of(inner, LIFTED)}"
+    texts = {inner.address: skills.recall(inner.address), (address := content_address("caller")): answer_text(caller)}
+    skills.recall = texts.get
+    outer = call_of(Skill(address, LIFTED, ""), Predicate("lifted", ("blue_box",)))
+    table = Table()
+    run_here(skills.linked(f"def execute_controller(robot, world):\n    {outer}"), "execute_controller", None, table)
+    assert table.asked == ["blue_box"]
+
+
+def test_an_answer_that_is_no_program_is_no_skill():
+    skills = Skills()
+    skills.recall = {(address := content_address("x")): answer_text("yes left")}.get
+    with pytest.raises(RefusedError, match="is no controller"):
+        skills.linked(f"def execute_controller(robot, world):\n    skill_{address}(robot, world)")
+
+
+def test_a_failure_of_any_sort_tells_against_a_skill(learned):
+    (skill,) = learned.skills.offered()
+    before = skill.trust, skill.tried
+    text = '{"objects": ["blue_box"], "goal": [["lifted", "blue_box"]], "success": {"draws": 1}}'
+    (task,) = learned.admit([Proposal("induction", text)], 1)
+    answer = Answer(answer_text(f"def execute_controller(robot, world):\n    {call_of(skill, skill.goal)}"))
+    (verdict,) = learned.judge([(task, answer)], 1)  # there is no red box
+    assert verdict.outcome == "exception"
+    learned.remember([(task, answer, verdict)])
+    assert (skill.trust < before[0], skill.tried) == (True, before[1] + 1)
 
 
 def test_a_solver_is_shown_what_has_worked(learned, task_of):

@@ -10,6 +10,7 @@ import pytest
 from autotelic.errors import UserError
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
+from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
@@ -256,6 +257,26 @@ def test_what_is_always_reached_is_said_of_one_answer_a_task(looking_back, reach
     assert [goals_of(each) for each in found] == [[[["near", "red_box"]]], [], []]
 
 
+def test_a_doubt_is_settled_at_starts_that_were_not_seen_before(looking_back, reaching, monkeypatch):
+    ran: list[Job] = []
+    run = looking_back.run
+    monkeypatch.setattr(looking_back, "run", lambda jobs: (ran.extend(jobs), run(jobs))[1])
+    doubted = 0
+    for seed in range(8):
+        ran.clear()
+        (found,) = looking_back.judge([(reaching, program(" move red_box close left open up"))], seed)
+        assert len(set(ran)) == len(ran)
+        doubted += len(ran) > 3 and [["at", "red_box", "left"]] in goals_of(found)
+    assert doubted
+
+
+def test_what_is_too_wide_to_be_wanted_in_the_air_is_not_said_to_be_reached(looking_back, task_of):
+    wide = {"color": "red", "shape": "box", "size": [0.037, 0.037, 0.02]}
+    task = task_of("induction", control(["near", "blue_box"], [wide, "blue_box"], randomisation={"position": 0.6}))
+    (found,) = looking_back.judge([(task, program(" move red_box close up"))], 3)
+    assert [["lifted", "red_box"]] not in goals_of(found)
+
+
 def test_nothing_is_said_of_what_else_was_reached_unless_asked(world, reaching):
     assert world.judge([(reaching, program(" move red_box close up"))], 3)[0].achieved == ()
 
@@ -294,6 +315,44 @@ def test_siblings_that_are_held_out_stay_out():
         world.withhold([first])
         world.admit([Proposal("deduction", question(*PASSED))], 1)
         assert first.id not in {other.id for other in world.siblings(task)}
+
+
+@pytest.fixture
+def guarded():
+    with ArmWorld(ArmWorldConfig(workers=1)) as world:
+        world.suite = []
+        yield world
+
+
+def test_what_leads_to_a_held_out_goal_is_not_asked_as_a_deduction(guarded):
+    (found,) = guarded.admit([Proposal("abduction", SEEDS["abduction"])], 1)
+    asked = {**found.spec["setting"], "ask": found.spec["goal"], "object": "red_box"}
+    text = f"{fence('json', json.dumps(asked))}\n{fence('python', found.spec['controller'])}"
+    (free,) = guarded.admit([Proposal("deduction", text)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, "deduction", text) == "heldout"
+
+
+def test_nothing_is_asked_about_a_held_out_run(guarded):
+    (found,) = guarded.admit([Proposal("deduction", question(*PASSED, **NEAR))], 1)
+    other = question(*PASSED, goal=[["right_of", "red_box", "blue_box"]])
+    (free,) = guarded.admit([Proposal("abduction", other)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, "abduction", other) == "heldout"
+    assert rejection(guarded, "deduction", question(*PASSED)) == "heldout"
+
+
+@pytest.mark.parametrize("more", [{"randomisation": {"position": 0.59}}, {}])
+def test_a_held_out_goal_is_not_asked_from_other_starts_nor_in_other_words(guarded, more):
+    things = ["red_box", "blue_box"]
+    (found,) = guarded.admit(
+        [Proposal("induction", control(["on", "red_box", "blue_box"], things, randomisation={"position": 0.6}))], 1
+    )
+    guarded.withhold([found])
+    for name in ("on", "stacked"):
+        assert rejection(guarded, "induction", control([name, "red_box", "blue_box"], things, **more)) == "heldout"
 
 
 def test_a_wrong_prediction_is_the_right_answer_to_another_question(looking_back, task_of):
@@ -347,7 +406,7 @@ def test_full_prompts_say_all_that_is_needed(world, task_of, kind: str):
     assert "robot.move_to(" in prompt
     assert "<answer>" in prompt
     if kind == "abduction":
-        assert "0.2]" not in prompt  # the start is the answer
+        assert json.dumps(task.spec["start"]["red_box"])[:-1] not in prompt  # the start is the answer
 
 
 @pytest.mark.parametrize("kind", KINDS)

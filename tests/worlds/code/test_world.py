@@ -591,7 +591,7 @@ def test_a_heldout_task_is_never_achieved():
         task = task_of(opened, "abduction", program, (4,))
         opened.withhold([heldout])
         assert verdict(opened, task, "5").achieved == ()
-        assert verdict(opened, task, "6").achieved is not None
+        assert verdict(opened, task, "6").achieved != ()
 
 
 def test_a_heldout_abduction_is_not_achieved_with_another_input_either():
@@ -601,7 +601,7 @@ def test_a_heldout_abduction_is_not_achieved_with_another_input_either():
         heldout, task = (task_of(opened, "abduction", program, (given,)) for given in (2, 4))
         opened.withhold([heldout])
         assert verdict(opened, task, "5").achieved == ()
-        assert verdict(opened, task, "6").achieved is not None
+        assert verdict(opened, task, "6").achieved != ()
 
 
 def test_what_gives_none_is_not_achieved():
@@ -610,7 +610,7 @@ def test_what_gives_none_is_not_achieved():
         opened.hindsight = True
         task = task_of(opened, "abduction", program, (4,))
         assert verdict(opened, task, "1").achieved == ()
-        assert verdict(opened, task, "5").achieved is not None
+        assert verdict(opened, task, "5").achieved != ()
 
 
 def test_a_proposal_equal_to_a_heldout_task_is_rejected():

@@ -21,6 +21,7 @@ OPEN = 0.6  # share of its way that an open drawer has come out
 CLOSE = 0.01  # metres by which a thing that stands on another may be off its height
 STANDING = 0.03  # metres that a thing which stands on the table may hang above it
 MARKED = 0.03  # metres, over the table, from a mark to what is at it
+GRASP = 0.036  # half width of the widest thing that fits between the fingers
 SHORT = 0.01  # how far a predicate is that lacks nothing but a grip, or the letting go
 
 
@@ -113,9 +114,15 @@ def stateable(scene: Scene) -> list[Predicate]:
             continue
         rows: list[tuple[str, ...]] = [()]
         for role in sort.roles:
-            rows = [(*row, arg) for row in rows for arg in candidates[role] if arg not in row]
+            fitting = [arg for arg in candidates[role] if role != "thing" or graspable(name, _thing(scene, arg))]
+            rows = [(*row, arg) for row in rows for arg in fitting if arg not in row]
         found += [Predicate(name, row) for row in rows]
     return found
+
+
+def graspable(name: str, thing: Thing) -> bool:
+    """Whether a thing is narrow enough for what a sort of predicates asks."""
+    return SORTS[name].level < 3 or half_width(thing) <= GRASP
 
 
 # How far each sort is

@@ -122,7 +122,12 @@ class Skills:
             text = self.recall(address)
             if text is None:
                 raise RefusedError("unknown", f"no skill {PREFIX}{address}")
-            self._sources[address] = read_answer(text).strip("\n")
+            source = read_answer(text).strip("\n")
+            try:
+                programs.parse(source)
+            except programs.ProgramError:
+                raise RefusedError("unknown", f"{PREFIX}{address} is no controller") from None
+            self._sources[address] = source
         return self._sources[address]
 
     # A run that goes on
@@ -159,8 +164,8 @@ def things_of(predicate: Predicate) -> list[str]:
 
 def call_of(skill: Skill, predicate: Predicate) -> str:
     """The line that has a skill do for one predicate what it did for its own."""
-    names = zip(things_of(skill.goal), things_of(predicate), strict=True)
-    given = [f"{old}={new!r}" for old, new in names if old != new]
+    # All that it names, even where nothing changes: who calls it may itself be called, for other things.
+    given = [f"{old}={new!r}" for old, new in zip(things_of(skill.goal), things_of(predicate), strict=True)]
     return f"{skill.name}({', '.join(['robot', 'world', *given])})"
 
 

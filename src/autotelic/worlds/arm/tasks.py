@@ -35,7 +35,7 @@ from autotelic.physics.arm.scenes import (
 from autotelic.runs.files import content_address, parse_json
 from autotelic.worlds.arm import goals
 from autotelic.worlds.arm.goals import SORTS, Predicate
-from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots, half_width
+from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots
 from autotelic.worlds.code.kinds.base import RefusedError, read_blocks
 
 MAX_TEXT = 20_000  # characters of a proposal
@@ -47,7 +47,6 @@ FIXTURES = ("bin", "drawer", "button")
 SETTING = ("objects", "fixtures", "marks", "robot")  # keys
 ANYWHERE = 0.6  # metres of randomisation that reach from any place on the table to every other
 APART = 0.1  # metres between a thing with a place of its own and one that is given a spot
-GRASP = 0.036  # half width of the widest thing that fits between the fingers
 DIGITS = 4  # of metres, radians and kilograms that are kept
 
 # Lowest and highest value of each number.
@@ -142,8 +141,10 @@ class ArmTask:
 
     @property
     def question(self) -> str:
-        """Equal for tasks that ask the same of the same scene, however long and however often it is tried."""
-        return content_address("arm-question", self.setting.plain(), sorted(each.plain() for each in self.goal))
+        """Equal for tasks that ask the same of the same things, wherever they start, however long and often it is
+        tried."""
+        scene = Setting(self.scene, dict.fromkeys(self.setting.start, (0.5, 0.0, 0.0))).plain()
+        return content_address("arm-question", scene, sorted(each.plain() for each in self.goal))
 
     @property
     def family(self) -> str:
@@ -157,8 +158,7 @@ class ArmTask:
         return {
             "predicates": float(len(self.goal)),
             "objects": float(len(self.scene.things) + len(self.scene.fixtures)),
-            "randomisation": self.randomisation.position
-            + 0.1 * (self.randomisation.mass + self.randomisation.friction),
+            "randomisation": self.randomisation.width,
             "horizon": self.horizon,
             "level": float(max(SORTS[predicate.name].level for predicate in self.goal)),
         }
@@ -347,7 +347,7 @@ def _predicate(row: Any, scene: Scene, what: str) -> Predicate:
         raise RefusedError("format", f"{name} is said of a thing and itself")
     for role, arg in zip(roles, args, strict=True):
         _check_role(role, arg, scene, name)
-    return Predicate(name, tuple(args))
+    return Predicate("on" if name == "stacked" and len(args) == 2 else name, tuple(args))  # one way to say it
 
 
 def _check_role(role: str, arg: str, scene: Scene, name: str) -> None:
@@ -371,8 +371,8 @@ def _check_role(role: str, arg: str, scene: Scene, name: str) -> None:
     }[role]
     if not fitting:
         raise RefusedError("unknown", f"{name} cannot be said of {arg}")
-    if thing is not None and role == "thing" and SORTS[name].level >= 3 and half_width(thing) > GRASP:
-        raise RefusedError("ungraspable", f"{arg} is too wide for the gripper: at most {GRASP:g} from its middle")
+    if thing is not None and role == "thing" and not goals.graspable(name, thing):
+        raise RefusedError("ungraspable", f"{arg} is too wide for the gripper: at most {goals.GRASP:g} from its middle")
 
 
 def _plain_thing(thing: Thing, place: Placement) -> dict[str, Any]:

@@ -25,7 +25,7 @@ TRIES = 2  # processes that a job is given to: one that ends two is lost
 
 
 class Workers:
-    """Runs jobs. With one process, in this one."""
+    """Runs jobs: one alone, or with one process all, in this process."""
 
     def __init__(self, config: SandboxConfig, count: int = 0) -> None:
         self.config = config

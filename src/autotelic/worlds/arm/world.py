@@ -63,6 +63,7 @@ UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
 _Pair = tuple[str, str]  # the id of a task, and an answer
+_Doubt = tuple[Task, tuple[int, ...]]  # a task that an answer may solve, and at which of its starts that is not known
 
 
 @dataclass
@@ -283,7 +284,7 @@ class ArmWorld(World):
                 missing += [(found, job) for job in attempt.jobs[len(found) :] if worth]
         for (found, _), more in zip(missing, self.run([job for _, job in missing]), strict=True):
             found.append(more)
-        right_for: dict[_Pair, list[tuple[Task, int]]] = {}
+        right_for: dict[_Pair, list[_Doubt]] = {}
         for identity, answers in tried.items():
             kind = self.kinds[tasks[identity].kind]
             for key, others in zip(answers, kind.hindsight(tasks[identity], list(answers.values())), strict=True):
@@ -291,7 +292,7 @@ class ArmWorld(World):
                 right_for[key] = [pair for pair in made if isinstance(self.unless_heldout(pair[0]), Task)]
         return self._confirmed(right_for, seed)
 
-    def _confirmed(self, found: Mapping[_Pair, Sequence[tuple[Task, int]]], seed: int) -> dict[_Pair, tuple[Task, ...]]:
+    def _confirmed(self, found: Mapping[_Pair, Sequence[_Doubt]], seed: int) -> dict[_Pair, tuple[Task, ...]]:
         """Those of other tasks that an answer solves. A few of those that lack evidence are tried for it."""
         achieved = {key: [task for task, lacking in others if not lacking] for key, others in found.items()}
         doubted: list[tuple[_Pair, Task, Attempt]] = []
@@ -299,7 +300,7 @@ class ArmWorld(World):
             for task, lacking in [pair for pair in others if pair[1]][:DOUBTED]:
                 attempt = self._read(task, Answer(key[1]), seed)
                 if isinstance(attempt, Attempt):
-                    doubted.append((key, task, replace(attempt, jobs=attempt.jobs[:lacking])))
+                    doubted.append((key, task, replace(attempt, jobs=tuple(attempt.jobs[at] for at in lacking))))
         ended = iter(self.run([job for _, _, attempt in doubted for job in attempt.jobs]))
         for key, task, attempt in doubted:
             episodes = [next(ended) for _ in attempt.jobs]
@@ -315,7 +316,7 @@ class ArmWorld(World):
     def remember(self, judged: Sequence[tuple[Task, Answer, Verdict]]) -> dict[str, float]:
         for task, answer, verdict in judged:
             kind = self.kinds[task.kind]
-            if isinstance(kind, Induction) and verdict.outcome in ("correct", "wrong"):
+            if isinstance(kind, Induction) and verdict.evidence and "steps" in verdict.metrics:  # it ran
                 kind.remember(task, answer.text, verdict.solved)
         return {"skills": float(len(self.skills.offered()))}
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from autotelic.physics.arm.scenes import Placement, Scene
-from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate
@@ -182,9 +181,11 @@ class Abduction(Question):
         return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
-        """Without the start, which is the answer."""
-        scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
-        return [content_address("arm-abduction", scene, spec["controller"], spec["goal"])]
+        return [questions.leads_to(spec, spec["goal"])]
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        """With the start that answers it: that it leads to the goal, deduction may ask."""
+        return [questions.leads_to(spec, spec["goal"]), questions.run_of(spec)]
 
     # Looking
 

@@ -68,10 +68,10 @@ Tried = tuple[Attempt, Sequence[Ended]]  # an answer, and the episodes that were
 
 @dataclass(frozen=True)
 class Other:
-    """The content of a task that an answer solves, if it succeeds at so many of its own starts."""
+    """The content of a task that an answer solves, if it succeeds at these of its starts too."""
 
     spec: dict[str, Any]
-    lacking: int = 0
+    lacking: tuple[int, ...] = ()
 
 
 class ArmKind(Kind):

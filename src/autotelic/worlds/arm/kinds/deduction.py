@@ -182,7 +182,12 @@ class Deduction(Question):
         return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
-        return [content_address("arm-deduction", spec["setting"], spec["controller"], spec["ask"], spec["object"])]
+        return [questions.run_of(spec)]
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        """What is said to hold, abduction may ask for: these places would answer it."""
+        held = [row for row, holds in zip(spec["ask"], spec["held"], strict=True) if holds]
+        return [questions.run_of(spec), *(questions.leads_to(spec, goal) for goal in (held, *([row] for row in held)))]
 
     # Looking
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,6 +31,7 @@ from autotelic.worlds.code.kinds.base import (
 
 SHOWN = 2  # skills whose programs a solver is shown
 LOOKED_AT = 12  # starts that are drawn to see whether the goal holds by itself
+Reached = dict[Predicate, tuple[int, ...]]  # goals, and the episodes that do not show how to reach them
 _CHEAP = ("near",)  # goals that are reached all the time: hindsight has one of them a task, not one an answer
 
 
@@ -207,19 +207,23 @@ class Induction(ArmKind):
         return [
             [
                 Other({"task": {**task.spec["task"], "goal": [predicate.plain()]}}, lacking)
-                for predicate, lacking in sorted(found.items(), key=lambda item: (item[1], str(item[0])))
+                for predicate, lacking in sorted(found.items(), key=lambda item: (len(item[1]), str(item[0])))
             ]
             for found in _once_cheap(all_starts)
         ]
 
-    def _reached(self, task: Task, ended: Sequence[Ended]) -> dict[Predicate, int]:
-        """What held after all these episodes and was made true in one, with the number of those where it was not."""
+    def _reached(self, task: Task, ended: Sequence[Ended]) -> Reached:
+        """What held after all these episodes and was made true in one."""
         control = read(task.spec["task"])
         if not all(map(base.whole, ended)):
             return {}
         held = set.intersection(*(set(base.true_at_end(control.scene, each)) for each in ended))
-        made = Counter(predicate for each in ended for predicate in base.made_true(control.scene, each))
-        return {each: len(ended) - made[each] for each in held if made[each] and (each,) != control.goal}
+        made = [set(base.made_true(control.scene, each)) for each in ended]
+        return {
+            predicate: tuple(at for at, those in enumerate(made) if predicate not in those)
+            for predicate in held & set().union(*made)
+            if (predicate,) != control.goal
+        }
 
     def restate(self, spec: Mapping[str, Any]) -> str:
         return json.dumps(spec["task"])
@@ -242,7 +246,7 @@ class Induction(ArmKind):
         return read(spec["task"]).scene
 
 
-def _once_cheap(reached: Iterable[dict[Predicate, int]]) -> Iterator[dict[Predicate, int]]:
+def _once_cheap(reached: Iterable[Reached]) -> Iterator[Reached]:
     """Without what is always reached, but for the first that reached nothing else."""
     seen = False
     for found in reached:

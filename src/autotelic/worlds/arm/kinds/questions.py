@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from autotelic.physics.arm.scenes import Placement, Scene
+from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
@@ -67,6 +68,17 @@ def checked(ended: Sequence[Ended]) -> list[Ended]:
     if rest and rest[0].digest != own.digest:
         raise RefusedError("nondeterministic", "the controller does not do the same each time")
     return [own, *rest[1:]]
+
+
+def run_of(spec: Mapping[str, Any]) -> str:
+    """A controller in a scene with its places: whatever is asked about it says something of what else could be."""
+    return content_address("arm-run", spec["setting"], spec["controller"])
+
+
+def leads_to(spec: Mapping[str, Any], goal: Sequence[Sequence[str]]) -> str:
+    """A controller and what it shall lead to: without the start, which is what abduction asks for."""
+    scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
+    return content_address("arm-leads-to", scene, spec["controller"], list(goal))
 
 
 def words_of(spec: Mapping[str, Any]) -> str:
