@@ -24,7 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from records import Records
+from records import Records, commit_of
+
+from autotelic.runs import machine
 
 RECORDS = Records("quality")
 STEPS = {
@@ -49,7 +51,7 @@ def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None
         command = ["-m", "autotelic.cli", "train", f"env={task}", f"steps={STEPS[task]}", f"seed={seed}"]
         command += [f"root={root}", f"run={run.name}", f"evaluate_episodes={EPISODES}", "video=false", "env.threads=1"]
         command += keys
-    environ = os.environ | {"OMP_NUM_THREADS": "1"}
+    environ, commit = os.environ | {"OMP_NUM_THREADS": "1"}, machine.commit()
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, env=environ)
     if done.returncode:
         raise SystemExit(f"{who} on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
@@ -58,8 +60,8 @@ def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None
     else:
         result = json.loads((run / "result.json").read_text())
         found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
-        found["minutes"] = round(result["minutes"], 2)
-    RECORDS.add({"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found})
+        found["minutes"], commit = round(result["minutes"], 2), commit_of(run)
+    RECORDS.add({"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found, "commit": commit})
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -9,6 +9,11 @@ from typing import Any
 from autotelic.runs import machine
 
 
+def commit_of(run: Path) -> str | None:
+    """The commit that a run was begun at."""
+    return json.loads((run / "meta.json").read_text())["commit"]
+
+
 class Records:
     """The lines of one benchmark."""
 
@@ -19,7 +24,8 @@ class Records:
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     def add(self, line: dict[str, Any], *, quiet: bool = False) -> None:
-        text = json.dumps(line | {"commit": machine.commit(), "cpu": machine.cpu()})
+        """A line may say itself at which commit it was measured; else it was at this one."""
+        text = json.dumps({"commit": machine.commit(), "cpu": machine.cpu()} | line)
         if not quiet:
             print(text, flush=True)
         self.path.parent.mkdir(exist_ok=True)

@@ -54,19 +54,20 @@ def side_by_side(arguments: argparse.Namespace) -> None:
 
 def table() -> None:
     """Medians over repeats, and how many times faster autotelic is."""
-    found: dict[tuple[str, str, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, str, int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in RECORDS.lines():
-        rates = found[line["what"], line["task"], line["count"]]
+        rates = found[line["what"], line["task"], line["count"], f"{line['commit']} ({line['cpu']})"]
         rates[line["who"]].append(line["steps_per_second"])
         if "raw_steps_per_second" in line:
             rates["MuJoCo alone"].append(line["raw_steps_per_second"])
-    print("| what | task | environments | who | steps a second | autotelic is |\n| --- | --- | --- | --- | --- | --- |")
-    for (what, task, count), rows in sorted(found.items()):
+    print("| what | task | environments | who | steps a second | autotelic is | at |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for (what, task, count, where), rows in sorted(found.items()):
         medians = {who: statistics.median(values) for who, values in rows.items()}
         for who, value in medians.items():
             ratio = f"{medians['autotelic'] / value:.2f} times" if "autotelic" in medians else "-"
             spread = f"{min(rows[who]):,.0f} to {max(rows[who]):,.0f}"
-            print(f"| {what} | {task} | {count} | {who} | {value:,.0f} ({spread}) | {ratio} |")
+            print(f"| {what} | {task} | {count} | {who} | {value:,.0f} ({spread}) | {ratio} | {where} |")
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import Records
+from records import Records, commit_of
 
 from autotelic.cli import train_session
 from autotelic.cli.train import restore
@@ -125,7 +125,8 @@ def record(run: Path) -> None:
             "minutes": result["minutes"],
             "steps": result["steps"],
             "steps_per_second": result["steps_per_second"],
-            "end": {name: round(rows[-1][name], 3) for name in FIGURES},
+            "end": {name: round(result["eval"][name], 3) for name in FIGURES},
+            "commit": commit_of(run),
             "MB": [int(line) for line in kept.read_text().split()] if (kept := run / "memory.txt").exists() else [],
             "timeline": timeline,  # minutes, steps, success, speed, steps a second, flight, double support
         }

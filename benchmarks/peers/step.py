@@ -32,7 +32,8 @@ def collector(task: str, count: int) -> Collector:
 def autotelic(task: str, count: int) -> Iterate:
     """Environments given the same actions again."""
     found = collector(task, count)
-    actions = found.rollout.trace["action"].numpy()
+    space = found.environment.action_space
+    actions = np.random.default_rng(0).uniform(space.low, space.high, (STEPS, count, *space.shape))
 
     def iterate() -> int:
         for action in actions:

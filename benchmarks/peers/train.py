@@ -158,7 +158,10 @@ class RslEnvironment:
             step = self.inner.step(actions.numpy())
             self._obs, reward, terminated, truncated = step.obs["policy"], step.reward, step.terminated, step.truncated
         else:
-            self._obs, reward, terminated, truncated, _ = self.vector.step(np.clip(actions.numpy(), -1, 1))
+            space = self.vector.single_action_space
+            self._obs, reward, terminated, truncated, _ = self.vector.step(
+                np.clip(actions.numpy(), space.low, space.high)
+            )
         extras = {"time_outs": torch.as_tensor(truncated)}
         dones = torch.as_tensor(terminated | truncated)
         return self.get_observations(), torch.as_tensor(reward, dtype=torch.float32), dones, extras

@@ -108,6 +108,24 @@ def test_a_fork_may_go_on_in_other_environments(autotelic, trained):
     assert [line["step"] for line in lines] == [128, 256, 512]
 
 
+def test_a_fork_that_is_measured_otherwise_is_measured_anew(autotelic):
+    autotelic.made("train", *SMALL, "steps=256", "evaluate_episodes=4")
+    done = autotelic("resume", "runs/one", "run=two", "evaluate_episodes=9")
+    assert done.code == 0, done.err
+    counts = [
+        json.loads((autotelic.cwd / "runs" / run / "result.json").read_text())["eval"]["episodes"]
+        for run in ("one", "two")
+    ]
+    assert counts == [4, 9]
+
+
+def test_a_rate_that_falls_to_another_end_is_said(autotelic):
+    autotelic.made("train", *SMALL, "steps=256", "evaluate=false", "learner.schedule=linear")
+    done = autotelic("resume", "runs/one", "steps=512")
+    assert done.code == 0, done.err
+    assert "falls to 0 at another bound" in done.err
+
+
 def test_a_fork_with_other_networks_is_one_line(autotelic, trained):
     line = autotelic("resume", "runs/one", "run=two", "policy.hidden=[8]").complaint()
     assert "keep policy as it was" in line

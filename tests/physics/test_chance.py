@@ -32,7 +32,7 @@ def test_numbers_of_episodes_environments_seeds_and_purposes_know_nothing_of_eac
     seeds = [chance.even(chance.keys(seed, "test", FIFTY, FIFTY), 40) for seed in range(50)]
     unrelated(np.stack(seeds))
     one, other = (chance.even(chance.keys(0, purpose, FIFTY, FIFTY), 40) for purpose in ("one", "other"))
-    assert not (one == other).any(axis=1).all()
+    assert (one == other).mean() < 0.01
 
 
 def test_swapping_environment_and_episode_gives_other_numbers() -> None:

@@ -141,6 +141,9 @@ def train(directory: Run, config: TrainConfig) -> int:
         note = "" if training.environment.exact else f"{training.environment.name} cannot be restored exactly"
         if training.begun_anew:
             note = "the environments are others than before, and begin new episodes"
+        if training.rescheduled:
+            fall = "its learning rate now falls to 0 at another bound than before"
+            note = f"{note}; {fall}" if note else fall
         code = carry.to_bound(
             training,
             directory,

@@ -137,7 +137,7 @@ def rounding(policy: Policy, obs: np.ndarray) -> np.ndarray:
 
 
 def check_parity(network: bytes, actor: nn.Module, obs: np.ndarray, rounded: np.ndarray | None = None) -> None:
-    """That onnxruntime computes what torch does, in batches and one by one.
+    """That onnxruntime computes what torch does, of all rows and of a single one.
 
     Actions may differ by TOLERANCE, relative where they are above 1, or by ROUNDINGS times `rounded` [n], what rounding
     does to each of them, where that is more. Choices may differ for a share of TIES.

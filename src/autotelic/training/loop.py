@@ -2,7 +2,8 @@
 
 An iteration is one rollout and one update. A step is one action of one environment: what `steps=` bounds, what metrics
 and checkpoints are numbered by. All randomness is a function of (seed, iteration, purpose) or part of the environment's
-state, so a run that resumes from a checkpoint does what the uninterrupted one would have done.
+state, so a run that resumes from a checkpoint does what the uninterrupted one would have done. But a learning rate that
+falls with the minutes of a run follows the clock, which no two runs share.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from autotelic.policies.base import Policy
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.training.collecting import Collector, Metrics
-from autotelic.training.collectors import Collectors
+from autotelic.training.collectors import Collectors, joined_figures
 from autotelic.training.evaluate import Evaluation, evaluate
 from autotelic.training.ppo import PPO
 
@@ -67,7 +68,9 @@ class Training:
         self.seconds = 0.0  # spent in iterations, without measuring, over all the processes this run has had
         self.measured: Evaluation | None = None  # since something was last learned
         self.best: tuple[float, ...] | None = None  # the best score an evaluation had
+        self.broken = 0  # simulations, of all processes
         self.begun_anew = False  # whether environments are not as the checkpoint left them, because they are others
+        self.rescheduled = False  # whether the learning rate falls towards another end than before
         self._times: dict[str, float] = {}
 
     @property
@@ -88,6 +91,9 @@ class Training:
     def _iterate(self) -> Metrics:
         with self._timed("rollout"):
             figures = self.collector.collect(self.iteration, self.step)
+            if parts := parallel.gathered(figures):
+                figures = joined_figures(parts) if len(parts) > 1 else figures
+                self.broken = int(figures["broken"])
         with self._timed("learn"):
             figures |= self._learn()
         self.iteration += 1
@@ -184,10 +190,22 @@ class Training:
             "iteration": self.iteration,
             "best": self.best,
             "measured": self.measured,
+            "measured_by": self._measured_by,
+            "broken": self.broken,
+            "bounds": self._bounds,
             "task": self.task,
             "timings": {"seconds": self.seconds},
         }
         self.directory.checkpoints.save(self.step, state, best=best)
+
+    @property
+    def _measured_by(self) -> list[Any] | None:
+        """What a measurement depends on, beside the policy."""
+        return self.exam and [self.collector.settings, self.exam.episodes, self.exam.seed]
+
+    @property
+    def _bounds(self) -> list[float | None]:
+        return [self.last_step, self.last_minutes]
 
     def _own_state(self) -> dict[str, Any]:
         """What each process has for itself; of the learner, the returns under way."""
@@ -208,7 +226,11 @@ class Training:
             raise UserError(f"the checkpoint is of {made} processes, not of {parallel.processes()}: start as many")
         parallel.tell((step, dict(state)))
         self._restore(step, state)
-        self.best, self.measured = state["best"] and tuple(state["best"]), state["measured"]
+        if state.get("measured_by", self._measured_by) == self._measured_by:  # what a fork is measured by may be other
+            self.best, self.measured = state["best"] and tuple(state["best"]), state["measured"]
+        self.broken = state.get("broken", self.collector.broken)
+        falling = self.learner.config.schedule == "linear"
+        self.rescheduled = falling and state.get("bounds", self._bounds) != self._bounds
         self.seconds = state["timings"]["seconds"]
         self.directory.metrics.rewind(step)
 
@@ -236,7 +258,7 @@ class Training:
             "env": self.environment.name,
             "steps_per_second": round(self.step / self.seconds, 1) if self.seconds else 0.0,
             "eval": self.measured,
-            "broken": self.collector.broken,
+            "broken": self.broken,
         }
 
     def end(self) -> None:

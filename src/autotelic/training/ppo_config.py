@@ -66,7 +66,8 @@ class PPOConfig:
         for name in ("gamma", "lam"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"learner.{name}={getattr(self, name)}: must be 0 to 1")
-        if self.epochs == 1 and (self.schedule == "adaptive" or self.early_stop):
+        within = self.adapt == "minibatch" and self.minibatches > 1  # how far one went is seen in the next
+        if self.epochs == 1 and ((self.schedule == "adaptive" and not within) or self.early_stop):
             asked = "early_stop" if self.early_stop else "schedule=adaptive"
             raise UserError(f"learner.{asked} needs epochs=2 or more: how far one pass moved is seen in the next")
 

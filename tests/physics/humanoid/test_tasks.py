@@ -149,7 +149,7 @@ def test_the_first_observation_is_of_the_new_episode() -> None:
 
 def test_steps_flight_and_double_support_are_counted() -> None:
     env = make(HumanoidWalk, count=1)
-    #       both  left  none  both  both  right: three touchdowns, one of six in flight, half of six on both feet
+    #       both  left  none  both  both  right: two touchdowns, one of six in flight, half of six on both feet
     feet = [(1, 1), (1, 0), (0, 0), (1, 1), (1, 1), (0, 1)]
     touch = np.zeros((1, env.simulation.model.nsensordata))
     env._sensed = touch

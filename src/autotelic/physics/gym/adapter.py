@@ -83,7 +83,7 @@ class WorkerGym(Environment):
         self._pictures = options.get("render_mode") == "rgb_array"
 
     def reset(self, seed: int) -> Observation:
-        self._seed, self._steps = seed, 0
+        self._seed, self._steps, self._tells_success = seed, 0, False
         self._episodes[:] = 0
         return self._reset([seed % SEEDS + index for index in range(self.count)])
 

@@ -5,6 +5,7 @@ The reward is the sum of terms, each times its scale, and of `bound`: what cutti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -249,6 +250,8 @@ def check(changes: Mapping[str, float]) -> None:
     for name in changes:
         if name not in TERMS:
             raise UserError(f"reward_scales: no term named '{name}': {nearest(name, list(TERMS))}")
+        if not math.isfinite(changes[name]):
+            raise UserError(f"reward_scales: {name} is {changes[name]}: it must be a number")
 
 
 class Reward:
