@@ -103,6 +103,7 @@ def test_it_is_found_by_name_and_configured_from_a_command_line() -> None:
         ({"gamma": 1.1}, r"learner\.gamma=1\.1: must be 0 to 1"),
         ({"value_weight": math.nan}, r"learner\.value_weight=nan"),
         ({"epochs": 1, "schedule": "adaptive"}, r"learner\.schedule=adaptive needs epochs=2"),
+        ({"epochs": 1, "schedule": "adaptive", "adapt": "minibatch", "minibatches": 1}, "needs epochs=2"),
         ({"epochs": 1, "early_stop": True}, r"learner\.early_stop needs epochs=2"),
     ],
 )

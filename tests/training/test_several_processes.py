@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 
-def torchrun(folder: Path, *arguments: str) -> None:
+def torchrun(folder: Path, *arguments: str, program: str = "") -> str:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", "--standalone"]
     done = subprocess.run(
-        [*command, "-m", "autotelic.cli", *arguments],
+        [*command, *([program] if program else ["-m", "autotelic.cli"]), *arguments],
         cwd=folder,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
@@ -19,6 +19,7 @@ def torchrun(folder: Path, *arguments: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
 
 
 def figures(run: Path) -> list[dict]:
@@ -36,3 +37,35 @@ def test_two_processes_train_one_policy_and_resume_exactly(tmp_path, together):
     assert [line["step"] for line in figures(whole)] == [128, 256, 384, 512]  # 2 processes x 4 environments x 16
     assert figures(parts) == figures(whole)
     assert json.loads((parts / "result.json").read_text())["finished"] is True
+
+
+PROGRAM = """
+import torch.distributed as dist
+from autotelic.learning import parallel
+from autotelic.training import loop
+
+class Collector:
+    def collect(self, iteration, step):
+        rank = parallel.rank()
+        figures = {"episode/ended": 1 + 2 * rank, "episode/return": 4 * rank, "reward/alive": rank, "broken": 5 * rank}
+        return {name: float(value) for name, value in figures.items()}
+
+class Training(loop.Training):
+    def __init__(self):
+        self.collector, self._times, self.iteration, self.step, self.broken = Collector(), {}, 0, 0, 0
+    _learn = lambda self: {}
+    steps_an_iteration = 1
+
+with parallel.joined():
+    training = Training()
+    figures = training._iterate()
+    if parallel.rank() == 0:
+        print(sorted(figures.items()), training.broken)
+"""
+
+
+def test_figures_are_of_the_environments_of_all_processes(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    said = torchrun(tmp_path, program="program.py")
+    expected = [("broken", 5.0), ("episode/ended", 4.0), ("episode/return", 3.0), ("reward/alive", 0.5)]
+    assert said.strip().splitlines()[-1] == f"{expected} 5"

@@ -146,6 +146,17 @@ def test_success_is_told_of_episodes_that_ended(user_envs: str, key: str):
     assert all(not step.episodes for step in steps if not len(step.ended))
 
 
+def test_what_was_told_before_a_reset_says_nothing_after_it(user_envs: str):
+    with gym(f"{user_envs}:Told-v0", count=1, options={"key": "success", "told": [True, None, None]}) as environment:
+        for expected in ([1], None):
+            environment.reset(0)
+            ended: list[dict] = []
+            while not ended:
+                step = environment.step(np.zeros(1, np.int64))
+                ended += [dict(step.episodes)] if len(step.ended) else []
+            assert ended[0].get("success") == expected
+
+
 # What goes wrong
 
 

@@ -195,6 +195,12 @@ def test_an_unknown_term_is_one_line_with_the_nearest() -> None:
         HumanoidWalk.Config(reward_scales={"gate": 1.0})
 
 
+@pytest.mark.parametrize("scale", [float("nan"), float("inf")])
+def test_a_scale_that_is_no_number_is_one_line(scale: float) -> None:
+    with pytest.raises(UserError, match="reward_scales: alive is"):
+        HumanoidWalk.Config(reward_scales={"alive": scale})
+
+
 def test_without_a_clock_nothing_is_asked_that_depends_on_it() -> None:
     env = HumanoidWalk(HumanoidWalk.Config(count=1, threads=1, obs="compact32"))
     assert {"gait", "lift"}.isdisjoint(env.reward.scales)
