@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from records import Records, commit_of
+from records import Records, commit_of, learns, memory_of
 
 from autotelic.runs import machine
 
@@ -41,27 +41,30 @@ EPISODES = 100
 
 
 def measure(who: str, task: str, seed: int, keys: list[str], root: Path) -> None:
-    run = root / "-".join([task, str(seed), *keys]).replace("=", "-").replace("/", "_")
-    if who == "sb3":
-        tuned = Path(__file__).parent / "peers" / "tuned.py"
-        command = [str(tuned), task, str(STEPS[task]), str(seed), str(EPISODES), str(root / f"sb3-{task}-{seed}")]
-    elif run.exists():
-        command = ["-m", "autotelic.cli", "resume", str(run)]
-    else:
-        command = ["-m", "autotelic.cli", "train", f"env={task}", f"steps={STEPS[task]}", f"seed={seed}"]
-        command += [f"root={root}", f"run={run.name}", f"evaluate_episodes={EPISODES}", "video=false", "env.threads=1"]
-        command += keys
-    environ, commit = os.environ | {"OMP_NUM_THREADS": "1"}, machine.commit()
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, env=environ)
+    line: dict[str, Any] = {"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task]}
+    RECORDS.add(line | (stable_baselines3(task, seed, root) if who == "sb3" else ours(task, seed, keys, root)))
+
+
+def stable_baselines3(task: str, seed: int, root: Path) -> dict[str, Any]:
+    tuned, commit = Path(__file__).parent / "peers" / "tuned.py", machine.commit()
+    command = [str(tuned), task, str(STEPS[task]), str(seed), str(EPISODES), str(root / f"sb3-{task}-{seed}")]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{who} on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
-    if who == "sb3":
-        found = json.loads(done.stdout.strip().splitlines()[-1])
+        raise SystemExit(f"sb3 on {task}: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}")
+    return {**json.loads(done.stdout.strip().splitlines()[-1]), "commit": commit}
+
+
+def ours(task: str, seed: int, keys: list[str], root: Path) -> dict[str, Any]:
+    run = root / "-".join([task, str(seed), *keys]).replace("=", "-").replace("/", "_")
+    if run.exists():
+        learns(run, "resume", str(run))
     else:
-        result = json.loads((run / "result.json").read_text())
-        found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
-        found["minutes"], commit = round(result["minutes"], 2), commit_of(run)
-    RECORDS.add({"who": who, "task": task, "seed": seed, "keys": keys, "steps": STEPS[task], **found, "commit": commit})
+        asked = [f"env={task}", f"steps={STEPS[task]}", f"seed={seed}", f"root={root}", f"run={run.name}"]
+        asked += [f"evaluate_episodes={EPISODES}", "video=false", "env.threads=1", *keys]
+        learns(run, "train", *asked)
+    result = json.loads((run / "result.json").read_text())
+    found = {name: result["eval"][name] for name in ("return_mean", "return_std")}
+    return {**found, "minutes": round(result["minutes"], 2), "MB": memory_of(run), "commit": commit_of(run)}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -103,6 +106,7 @@ def main() -> None:
     parser.add_argument("--key", nargs="+", default=[])
     parser.add_argument("--root", type=Path, default=Path("runs/quality"))
     arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
     if arguments.what == "table":
         table()
     else:

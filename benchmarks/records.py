@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,28 @@ from autotelic.runs import machine
 def commit_of(run: Path) -> str | None:
     """The commit that a run was begun at."""
     return json.loads((run / "meta.json").read_text())["commit"]
+
+
+def learns(run: Path, *arguments: str) -> None:
+    """Runs a command that learns in `run`, and keeps there how many MB its process takes, a figure a minute."""
+    process = subprocess.Popen([sys.executable, "-m", "autotelic.cli", *arguments], stdout=subprocess.DEVNULL)
+    minute = time.monotonic() + 60
+    while process.poll() is None:
+        time.sleep(0.5)
+        if time.monotonic() > minute:
+            minute += 60
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            found = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")]
+            with (run / "memory.txt").open("a") as file:
+                file.writelines(f"{each}\n" for each in found)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(arguments)}: {process.returncode}")
+
+
+def memory_of(run: Path) -> list[int]:
+    """MB, a figure a minute."""
+    kept = run / "memory.txt"
+    return [int(line) for line in kept.read_text().split()] if kept.exists() else []
 
 
 class Records:

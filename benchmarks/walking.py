@@ -22,12 +22,11 @@ import argparse
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import Records, commit_of
+from records import Records, commit_of, learns, memory_of
 
 from autotelic.cli import train_session
 from autotelic.cli.train import restore
@@ -59,26 +58,10 @@ def train(root: Path, name: str, *keys: str) -> Path:
     """A run to its end: made, or gone on with, or there already."""
     run = root / name
     if not run.exists():
-        watched(run, "train", "env=humanoid-walk", f"root={root}", f"run={name}", *keys)
+        learns(run, "train", "env=humanoid-walk", f"root={root}", f"run={name}", *keys)
     elif not json.loads((run / "result.json").read_text() if (run / "result.json").exists() else "{}").get("finished"):
-        watched(run, "resume", str(run))
+        learns(run, "resume", str(run))
     return run
-
-
-def watched(run: Path, *arguments: str) -> None:
-    """Runs a command, and keeps in the run how many MB its process takes, a figure a minute."""
-    process = subprocess.Popen([sys.executable, "-m", "autotelic.cli", *arguments], stdout=subprocess.DEVNULL)
-    minute = time.monotonic() + 60
-    while process.poll() is None:
-        time.sleep(0.5)
-        if time.monotonic() > minute:
-            minute += 60
-            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            found = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmRSS")]
-            with (run / "memory.txt").open("a") as file:
-                file.writelines(f"{each}\n" for each in found)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(arguments)}: {process.returncode}")
 
 
 def measurements(run: Path) -> list[dict[str, float]]:
@@ -127,7 +110,7 @@ def record(run: Path) -> None:
             "steps_per_second": result["steps_per_second"],
             "end": {name: round(result["eval"][name], 3) for name in FIGURES},
             "commit": commit_of(run),
-            "MB": [int(line) for line in kept.read_text().split()] if (kept := run / "memory.txt").exists() else [],
+            "MB": memory_of(run),
             "timeline": timeline,  # minutes, steps, success, speed, steps a second, flight, double support
         }
     )
