@@ -19,6 +19,7 @@ import os
 import statistics
 import subprocess
 import sys
+import zlib
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -55,7 +56,8 @@ def stable_baselines3(task: str, seed: int, root: Path) -> dict[str, Any]:
 
 
 def ours(task: str, seed: int, keys: list[str], root: Path) -> dict[str, Any]:
-    run = root / "-".join([task, str(seed), *keys]).replace("=", "-").replace("/", "_")
+    apart = [f"{zlib.crc32(' '.join(keys).encode()):08x}"] if keys else []
+    run = root / "-".join([task, str(seed), *apart])
     if run.exists():
         learns(run, "resume", str(run))
     else:

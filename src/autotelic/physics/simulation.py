@@ -37,6 +37,7 @@ class Simulation:
         self.qpos: np.ndarray = self.batch.bind("qpos")
         self.qvel: np.ndarray = self.batch.bind("qvel")
         self.ctrl: np.ndarray = self.batch.bind("ctrl")
+        self._start: np.ndarray = self.batch.state[0].copy()
         self._parameters: dict[str, np.ndarray] = {}
         self._forces = ContactForces(self.batch) if forces else None
 
@@ -76,7 +77,12 @@ class Simulation:
 
     def reset(self, ids: np.ndarray) -> None:
         """The model's own start, nothing computed yet: write qpos and qvel, then `forward`."""
-        self.batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        if self._forces is None:
+            # Rows are all there is of a simulation. The batch's own reset goes through an MjData, and takes as long as
+            # all else that begins an episode.
+            self.batch.state[ids] = self._start
+        else:  # it has data of its own, with forces that a reset takes back
+            self.batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
 
     def forward(self, ids: np.ndarray | None = None) -> None:
         """Computes all fields at the state as it is."""
