@@ -9,6 +9,8 @@ with the same network, epochs and minibatch (autotelic-ahead has collectors=1). 
 learning: rollout asks a policy too, and says how fast MuJoCo alone goes through the same states. Each measurement has
 a process of its own; all of a repeat follow each other in one run, so that what the machine does to one it does to all.
 JSON lines are printed and appended to results/throughput.jsonl; `table` prints medians and ratios of what is there.
+`--repeats N` asks for N measurements of each at this commit and on this processor: what is there already is not
+measured again, so a run that was stopped goes on.
 The peers are installed with pip install 'autotelic[peers]'.
 """
 
@@ -19,10 +21,12 @@ import json
 import statistics
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from records import Records
+
+from autotelic.runs import machine, workers
 
 RECORDS = Records("throughput")
 WHO = {
@@ -40,16 +44,28 @@ def measure(what: str, who: str, task: str, count: int, seconds: float) -> dict[
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def code() -> str | None:
+    """The commit, which the results written here do not make dirty: a run that goes on looks for its own."""
+    commit, root = machine.commit(), str(Path(__file__).parents[1])
+    changed = workers.output(["git", "status", "--porcelain", "--", ".", ":!benchmarks/results"], cwd=root)
+    return commit.removesuffix("-dirty") if commit and changed == "" else commit
+
+
 def side_by_side(arguments: argparse.Namespace) -> None:
+    here = {"commit": code(), "cpu": machine.cpu()}
+    lines = [line for line in RECORDS.lines() if here.items() <= line.items()]
+    done = Counter((line["what"], line["who"], line["task"], line["count"]) for line in lines)
     for repeat in range(arguments.repeats):
         for task in arguments.task:
             for count in arguments.count:
                 for who in arguments.who or WHO[arguments.what]:
                     if task in OURS and who in ("sb3-processes", "cleanrl", "gymnasium", "envpool"):
                         continue
+                    if done[arguments.what, who, task, count] > repeat:
+                        continue
                     found = measure(arguments.what, who, task, count, arguments.seconds)
                     line = {"what": arguments.what, "who": who, "task": task, "count": count, "repeat": repeat, **found}
-                    RECORDS.add(line)
+                    RECORDS.add(line | here)
 
 
 def table() -> None:

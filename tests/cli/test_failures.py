@@ -1,12 +1,23 @@
-"""What ends a run of a learning mind in the middle: one line that says where the run is whole, and nothing lost."""
+"""What ends a run of a learning mind in the middle: one line that says where the run is whole, and nothing lost. What a
+policy cannot be used or measured for: one line that says what to do."""
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
-pytest.importorskip("torch")
+from autotelic.errors import UserError
+from autotelic.physics.gym.adapter import GymnasiumConfig, GymnasiumEnvironment
+from autotelic.policies.mlp import MLPConfig, MLPPolicy
+from autotelic.training import collectors
+from autotelic.training import evaluate as measuring
+from autotelic.training.collecting import Collector
+from autotelic.training.loop import load_policy
 
 PACKAGE = '''
 import os
@@ -111,6 +122,81 @@ def test_a_run_that_breaks_says_where_it_is_whole_and_goes_on_from_there(with_co
     broken, whole = with_coin.cwd / "runs" / "broken", with_coin.made(*PLAY)
     assert figures(broken) == figures(whole)
     assert result(broken) == result(whole)
+
+
+# Policies
+
+PENDULUM = {"count": 2, "id": "InvertedPendulum-v5", "threads": 1}
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    """Of a policy that knows nothing, in an environment with an exact state."""
+    with GymnasiumEnvironment(GymnasiumConfig(**PENDULUM)) as environment:
+        policy = MLPPolicy(MLPConfig(hidden=(4,)), environment.sizes, environment.action_space)
+        yield Collector(environment, policy, 3, seed=0)
+
+
+@pytest.mark.parametrize(("limit", "why"), [(None, "and it has no time limit"), (3, "although that is its time limit")])
+def test_an_episode_that_does_not_end_is_told_with_how_to_cut_it(
+    collector: Collector, limit: int | None, why: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measuring, "LONGEST", 3)
+    collector.environment.reset(0)
+    same = collector.environment.step(np.zeros((2, 1)))  # which is no episode's last
+    monkeypatch.setattr(collector.environment, "step", lambda action: same)
+    collector.environment.limit = limit
+    with pytest.raises(UserError) as caught:
+        measuring.evaluate(collector.environment, collector.policy, 2, seed=0)
+    assert str(caught.value) == (
+        f"an episode of InvertedPendulum-v5 is longer than 3 steps, {why}: it cannot be measured; cut episodes with "
+        "env.options.max_episode_steps=N, or train with evaluate=false"
+    )
+
+
+def test_a_checkpoint_of_another_task_says_what_to_do(collector: Collector):
+    task = {"environment": "InvertedPendulum-v5", "sizes": {"policy": 4}}
+    made = {"environment": "InvertedPendulum-v5", "sizes": {"policy": 9}}
+    with pytest.raises(UserError, match=r": leave out the env\.KEY=VALUE that changes them, or start a new run$"):
+        load_policy(collector.policy, {"task": made, "policy": collector.policy.state_dict()}, task)
+
+
+class Asking:
+    """The other end of a collector's channel."""
+
+    def __init__(self, *messages: Any) -> None:
+        self.messages, self.answers = list(messages), list[Any]()
+
+    def receive_object(self) -> Any:
+        if not self.messages:
+            raise EOFError
+        return self.messages.pop(0)
+
+    def send(self, data: bytes) -> None:
+        pass
+
+    def send_object(self, answer: Any) -> None:
+        self.answers.append(answer)
+
+
+def test_a_process_that_was_given_a_state_says_that_one_not_the_one_before_its_last_rollout(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    collector.collect(0, 0)
+    given, weights = collector.state(6), {name: each.numpy() for name, each in collector.policy.state_dict().items()}
+    environment, policy = {"name": "gymnasium", **PENDULUM}, {"name": "mlp", "hidden": (4,)}
+    asking = Asking(
+        collectors.Job(environment, policy, length=3, seed=0, rank=0),
+        (collectors.COLLECT, 0, 0, weights),
+        (collectors.STATE, 6),
+        (collectors.LOAD, given),
+        (collectors.STATE, 6),
+    )
+    collectors._serve(asking)  # pyright: ignore[reportArgumentType]
+    _, before, _, after = asking.answers
+    assert np.array_equal(after["environment"]["elapsed"], given["environment"]["elapsed"])
+    assert not np.array_equal(before["environment"]["elapsed"], after["environment"]["elapsed"])
 
 
 def figures(run: Path) -> list[dict]:

@@ -1,10 +1,13 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import autotelic as package
 from autotelic.cli.main import VERBS, main
+from autotelic.runs.directory import Run
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]):
@@ -57,6 +60,46 @@ def test_our_own_mistakes_are_one_line_and_a_traceback_when_asked_for(
     assert capsys.readouterr().err == line
     with pytest.raises(TypeError):
         main(["runs", "--debug"])
+
+
+WITHOUT = "import sys; part, *arguments = sys.argv[1:]; sys.modules[part] = None; import autotelic.cli.main as cli"
+
+
+def run_without(part: str, *arguments: str) -> tuple[int, str]:
+    """The exit code, and what is said, where a part is not installed."""
+    code = f"{WITHOUT}; sys.exit(cli.main(arguments))"
+    done = subprocess.run([sys.executable, "-c", code, part, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("part", ["torch", "gymnasium", "mujoco"])
+def test_training_without_a_part_is_one_line_that_names_the_extra(part: str, tmp_path: Path):
+    code, said = run_without(part, "train", f"root={tmp_path}")
+    assert code == 2
+    line = rf"autotelic: .* needs {part}, which is not installed: pip install 'autotelic\[physics\]'\n"
+    assert re.fullmatch(line, said)
+
+
+@pytest.mark.parametrize(("verb", "part"), [("watch", "torch"), ("export", "gymnasium"), ("eval", "torch")])
+def test_a_trained_run_is_not_looked_at_without_a_part_and_the_extra_is_named(verb: str, part: str, tmp_path: Path):
+    with Run.create(tmp_path, "walk", {}, verb="train", subject="humanoid-walk", seed=0) as run:
+        where = str(run.path)
+    line = f"autotelic: autotelic {verb} needs {part}, which is not installed: pip install 'autotelic[physics]'\n"
+    assert run_without(part, verb, where) == (2, line)
+
+
+@pytest.mark.parametrize("name", ["autotelic.no_such_module", "torch.no_such_module", "numpy"])
+def test_a_module_that_is_missing_from_something_installed_is_our_own_mistake(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    def broken(root: object) -> list:
+        raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+    monkeypatch.setattr("autotelic.cli.runs.listing", broken)
+    assert main(["runs"]) == 1
+    assert capsys.readouterr().err.startswith(
+        f"autotelic: internal error: ModuleNotFoundError: No module named '{name}'"
+    )
 
 
 def test_loading_the_command_takes_no_time_in_which_a_signal_would_show_a_traceback():

@@ -28,6 +28,9 @@ VERBS = {
     "doctor": "what this machine can do: sandbox (proved), threads, GPU, GL, optional parts",
 }
 
+# Verbs that load policies and environments, which need more than torch alone: the extra of physics brings all of it.
+OF_POLICIES = ("train", "resume", "eval", "watch", "export", "data")
+
 
 def overview() -> str:
     width = max(map(len, VERBS))
@@ -103,21 +106,29 @@ def dispatch(arguments: list[str]) -> int:
     import importlib
     import logging
 
+    from autotelic import registry
     from autotelic.cli.arguments import Parser, add_common
-    from autotelic.registry import nearest
 
     verb = next((argument for argument in arguments if argument in VERBS), None)
     first = next((argument for argument in arguments if not argument.startswith("-")), None)
     if verb is None or first is None or (first != verb and not _before_verb(arguments, verb)):
-        raise UserError(f"no verb '{first or arguments[0]}': {nearest(first or arguments[0], list(VERBS))}")
+        raise UserError(f"no verb '{first or arguments[0]}': {registry.nearest(first or arguments[0], list(VERBS))}")
     arguments.remove(verb)
-    module = importlib.import_module(f"autotelic.cli.{verb}")
-    parser = Parser(prog=f"autotelic {verb}", description=VERBS[verb], epilog=getattr(module, "EPILOG", None))
-    add_common(parser)
-    module.add_arguments(parser)
-    parsed = parser.parse_intermixed_args(arguments)
-    logging.basicConfig(level=parsed.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
-    return module.run(parsed)
+    try:
+        module = importlib.import_module(f"autotelic.cli.{verb}")
+        parser = Parser(prog=f"autotelic {verb}", description=VERBS[verb], epilog=getattr(module, "EPILOG", None))
+        add_common(parser)
+        module.add_arguments(parser)
+        parsed = parser.parse_intermixed_args(arguments)
+        logging.basicConfig(level=parsed.log_level.upper(), format="%(levelname)s %(name)s: %(message)s")
+        return module.run(parsed)
+    except ModuleNotFoundError as error:
+        # Only a whole part that is not there: one that lacks a module of its own is installed, and broken.
+        part = error.name or ""
+        if part not in registry.EXTRAS:
+            raise
+        extra = "physics" if part == "torch" and verb in OF_POLICIES else registry.EXTRAS[part]
+        raise registry.missing(part, extra, f"autotelic {verb}") from error
 
 
 def _before_verb(arguments: list[str], verb: str) -> bool:

@@ -75,6 +75,16 @@ class Environment(ABC):
         """One action each: float [count, size] for a Box (what is out of its bounds is cut there), int [count] for
         Discrete, int [count, parts] for MultiDiscrete."""
 
+    def check_action(self, action: np.ndarray) -> None:
+        """Refuses what `step` does not take, before anything moves."""
+        wanted = (self.count, *(self.action_space.shape or ()))
+        if action.shape != wanted:  # numpy would spread one row over all environments
+            raise ValueError(f"{self.name}: actions are {list(wanted)}, not {list(action.shape)}")
+        # The environment would be blamed for a NaN: MuJoCo takes it for a simulation that broke, others earn it.
+        if not np.isfinite(action).all():
+            row = int(np.argwhere(~np.isfinite(action))[0, 0])
+            raise UserError(f"{self.name}, environment {row}: the policy gave an action that is not finite")
+
     @abstractmethod
     def state(self) -> dict[str, Any]:
         """All that decides what follows, as plain data and arrays."""

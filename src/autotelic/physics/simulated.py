@@ -100,7 +100,7 @@ class SimulatedEnvironment(Environment):
 
     def step(self, action: np.ndarray) -> Step:
         action = np.asarray(action, np.float64)
-        self._check_action(action)
+        self.check_action(action)
         self.apply(action)
         self.failed = broken = self.simulation.step()
         if broken.any():
@@ -128,15 +128,6 @@ class SimulatedEnvironment(Environment):
                 obs[name][ended] = values
         self._obs = obs
         return Step(obs, reward.astype(np.float32), terminated, truncated, ended, final_obs, terms, episodes)
-
-    def _check_action(self, action: np.ndarray) -> None:
-        wanted = (self.count, *(self.action_space.shape or ()))
-        if action.shape != wanted:
-            raise ValueError(f"{self.name}: actions are {list(wanted)}, not {list(action.shape)}")
-        # MuJoCo would take a NaN for a simulation that broke, of which none did.
-        if not np.isfinite(action).all():
-            row = int(np.argwhere(~np.isfinite(action))[0, 0])
-            raise UserError(f"{self.name}, environment {row}: the policy gave an action that is not finite")
 
     def _begin(self, ids: np.ndarray) -> None:
         self.episode[ids] += 1

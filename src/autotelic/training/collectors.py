@@ -197,6 +197,7 @@ def _serve(channel: Channel) -> None:
                 answer = before or collector.state(*arguments)
             else:
                 collector.load_state(*arguments)
+                before = None  # of the time before
             channel.send(DONE)
             channel.send_object(answer)
 

@@ -45,9 +45,10 @@ def evaluate(
         totals += step.reward
         lengths += 1
         if lengths.max() > longest:
+            why = "although that is its time limit" if environment.limit else "and it has no time limit"
             raise UserError(
-                f"an episode of {environment.name} is longer than {longest} steps, and it has no time limit: it cannot "
-                "be measured; wrap it in gymnasium.wrappers.TimeLimit, or train with evaluate=false"
+                f"an episode of {environment.name} is longer than {longest} steps, {why}: it cannot be measured; cut "
+                "episodes with env.options.max_episode_steps=N, or train with evaluate=false"
             )
         if len(step.ended):
             counted = left[step.ended] > 0

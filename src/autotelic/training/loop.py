@@ -127,7 +127,7 @@ class Training:
         self.measured = None
         learned: Metrics = {}
         rollout = self.collector.rollout
-        # The first rollout was seen by a normaliser that knew nothing: it is only looked at.
+        # Until it has observed one, a normaliser knows nothing: what was collected by then is only looked at.
         if self.iteration > self.collector.lag or not self.policy.normalises:
             learned = self.learner.update(rollout, self.progress, self.collector.actor)
         else:
@@ -283,7 +283,8 @@ def load_policy(policy: Policy, state: Mapping[str, Any], task: Mapping[str, Any
     if (made := state["task"]) != task:
         raise UserError(
             f"the checkpoint is of {made['environment']} with observations {made['sizes']}, not of "
-            f"{task['environment']} with {task['sizes']}: it cannot be used here"
+            f"{task['environment']} with {task['sizes']}: leave out the env.KEY=VALUE that changes them, or start a "
+            "new run"
         )
     try:
         policy.load_state_dict(state["policy"])

@@ -44,7 +44,9 @@ class PPOConfig:
     symmetry: str = "off"  # off, augment (learn from mirrored steps too) or loss (do in the mirror what is mirrored)
     mirror_weight: float = 1.0  # of symmetry=loss
     precision: str = "float32"  # of the networks in an update: float32, bf16 or fp16
-    compile: bool = False  # torch.compile for the loss: slow to begin, fast afterwards
+    # torch.compile for the loss: slow to begin, fast afterwards. What it is compared with is not compiled: an update's
+    # first ratios are 1 up to rounding only.
+    compile: bool = False
     deterministic: bool = False  # only deterministic algorithms, where torch has others (on GPUs)
     frozen: tuple[str, ...] = ()  # weights that must not change: what their names begin with
 

@@ -8,7 +8,7 @@ from autotelic.physics.base import Environment
 from autotelic.physics.gym import adapter
 from autotelic.physics.gym.adapter import GymnasiumConfig, GymnasiumEnvironment, WorkerGym, find_spec
 from autotelic.physics.gym.native import NativeGym
-from autotelic.physics.gym.spaces import Actions, observation_size, row_of
+from autotelic.physics.gym.spaces import Actions, observation_layout, observation_size, row_of
 from autotelic.testing import check_environment
 
 
@@ -160,6 +160,36 @@ def test_an_observation_becomes_a_row(space: spaces.Space, observation: object, 
 
 
 @pytest.mark.parametrize(
+    ("space", "layout"),
+    [
+        (spaces.Box(-1, 1, (2, 3)), [("observation", 6)]),
+        (spaces.Discrete(4), [("observation", 4)]),
+        (spaces.Tuple([spaces.Box(-1, 1, ()), spaces.Discrete(2)]), [("observation[0]", 1), ("observation[1]", 2)]),
+        (
+            spaces.Dict(
+                b=spaces.Discrete(2),
+                a=spaces.Tuple([spaces.Box(-9, 9, (2,)), spaces.MultiBinary(3)]),
+                c=spaces.Dict(x=spaces.MultiDiscrete([2, 3])),
+            ),
+            [("b", 2), ("a[0]", 2), ("a[1]", 3), ("c.x", 5)],
+        ),
+    ],
+)
+def test_the_parts_of_a_row_are_named_in_the_order_they_are_flattened(space: spaces.Space, layout: list):
+    assert observation_layout(space) == layout
+    assert sum(size for _, size in layout) == observation_size(space)
+
+
+def test_the_contract_says_what_is_seen_and_in_which_order(user_envs: str):
+    with gym(f"{user_envs}:Several-v0", count=1) as environment:
+        seen = environment.reset(0)["policy"][0]
+        layout = environment.contract()["layout"]["policy"]
+    assert layout == [["steps", 6, 1.0], ["noise", 4, 1.0], ["flags", 2, 1.0]]
+    assert seen[:6].tolist() == [1, 0, 0, 0, 0, 0]  # no step so far
+    assert set(seen[10:]) <= {0, 1}
+
+
+@pytest.mark.parametrize(
     ("space", "complaint"),
     [
         (spaces.Text(5), "observation is a Text space"),
@@ -232,6 +262,30 @@ def test_actions_that_cannot_be_learned_are_refused(space: spaces.Space):
         Actions(space)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_action_that_is_not_finite_is_one_line_that_blames_the_policy(value: float):
+    with gym("Pendulum-v1") as environment:
+        environment.reset(0)
+        with pytest.raises(UserError, match=r"^Pendulum-v1, environment 2: the policy gave an action that is not finite"):
+            environment.step(np.array([[0.0], [0.0], [value]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "complaint"),
+    [
+        ("Pendulum-v1", (1, 1), r"actions are \[3, 1\], not \[1, 1\]"),
+        ("Pendulum-v1", (3,), r"actions are \[3, 1\], not \[3\]"),
+        ("CartPole-v1", (3, 1), r"actions are \[3\], not \[3, 1\]"),
+        ("CartPole-v1", (1,), r"actions are \[3\], not \[1\]"),
+    ],
+)
+def test_actions_of_another_shape_are_refused_not_spread(name: str, shape: tuple[int, ...], complaint: str):
+    with gym(name) as environment:
+        environment.reset(0)
+        with pytest.raises(ValueError, match=complaint):
+            environment.step(np.zeros(shape, np.int64))
+
+
 # Pictures
 
 
@@ -255,5 +309,5 @@ def test_pictures_cannot_be_had_later(user_envs: str):
     with gym(f"{user_envs}:Drawn-v0", count=1) as environment:
         environment.reset(3)
         environment.step(np.zeros(1, np.int64))
-        with pytest.raises(UserError, match=r"was made without pictures: set options\.render_mode=rgb_array"):
+        with pytest.raises(UserError, match=r"was made without pictures: set env\.options\.render_mode=rgb_array"):
             environment.frame(0, 8, 6)

@@ -1,5 +1,6 @@
 import inspect
 import sys
+from importlib.metadata import requires
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 
 from autotelic.errors import UserError
 from autotelic.physics.base import EnvironmentConfig, Observation, Step
@@ -348,10 +350,23 @@ def test_only_the_ten_tasks_are_native() -> None:
 def test_the_contract_names_all_that_is_seen_and_every_motor(name: str) -> None:
     env = native(name, count=1)
     contract = env.contract()
-    assert sum(size for _, size in contract["layout"]["policy"]) == env.observe(ALL)["policy"].shape[1]
+    layout = contract["layout"]["policy"]
+    assert sum(size for _, size, _ in layout) == env.observe(ALL)["policy"].shape[1]
+    assert all(scale == 1.0 for _, _, scale in layout)
     motors = contract["actions"]["motors"]
     assert len(set(motors)) == env.simulation.model.nu
     assert all(motors)
+
+
+def test_a_model_that_gymnasium_lacks_is_one_line_that_names_the_versions_we_require(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (required,) = (line for line in requires("autotelic") or [] if line.startswith("gymnasium[mujoco]"))
+    monkeypatch.setattr("autotelic.physics.gym.native.files", lambda package: tmp_path)
+    with pytest.raises(UserError, match=r"^Ant-v5: .*ant\.xml is missing: pip install '(.*)', which has it$") as caught:
+        native("Ant-v5", count=1)
+    told = Requirement(str(caught.value).split("'")[1])
+    assert told.specifier == Requirement(required).specifier
 
 
 def test_pictures_follow_the_robot_where_the_model_has_a_camera_for_it() -> None:

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -14,6 +16,7 @@ from autotelic.errors import UserError
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
 from autotelic.physics.gym.adapter import GymnasiumConfig, GymnasiumEnvironment
 from autotelic.physics.gym.registration import TASKS, SingleEnvironment
+from autotelic.physics.humanoid.observations import attitude
 from autotelic.testing import check_environment
 
 
@@ -196,6 +199,36 @@ def test_more_than_one_environment_is_refused(walk_v0: None):
 def test_our_tasks_are_registered_under_their_names():
     assert [f"autotelic/{task}-v0" for task in TASKS] == [name for name in gymnasium.registry if "autotelic/" in name]
     assert set(TASKS) <= set(registry.names("environments"))
+
+
+ALONE = """
+import sys, warnings
+warnings.simplefilter("error")  # to register a name twice is one
+import autotelic.physics.gym.registration, gymnasium
+assert "mujoco" not in sys.modules, "loaded before a task is made"
+for name in ("autotelic/humanoid-stand-v0", "autotelic.physics.gym.registration:autotelic/humanoid-stand-v0"):
+    gymnasium.make(name, disable_env_checker=True).close()
+"""
+
+
+def test_once_the_module_is_loaded_a_plain_name_is_found_and_mujoco_waits_until_then():
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("pitch", [1, -1])
+def test_a_humanoid_that_faces_straight_up_or_down_is_seen_without_a_nan(pitch: int):
+    task = registry.get("environments", "humanoid-walk")
+    with task(task.Config(count=2, threads=1)) as environment:
+        environment.reset(0)
+        environment.simulation.qpos[1, 3:7] = [0.5**0.5, 0.0, pitch * 0.5**0.5, 0.0]
+        environment.simulation.forward(np.array([1]))
+        gravity, heading = attitude(environment.simulation.qpos[:, 3:7])
+        assert np.abs(gravity[1, 0]) == pytest.approx(1.0)
+        assert np.abs(heading).tolist() == pytest.approx([1.0, 1.0])
+        step = environment.step(np.zeros((2, 12)))
+    assert environment.broken == 0
+    assert all(np.isfinite(values).all() for values in (*step.obs.values(), step.reward, *step.terms.values()))
 
 
 # The conformance check itself

@@ -95,7 +95,8 @@ class WorkerGym(Environment):
         return {"policy": obs}
 
     def step(self, action: np.ndarray) -> Step:
-        memory = self._memory
+        memory, action = self._memory, np.asarray(action)
+        self.check_action(action)
         self._actions.write(action, memory.action)
         self._workers.step()
         self._steps, self._stepped = self._steps + 1, True
@@ -154,14 +155,18 @@ class WorkerGym(Environment):
         """Gymnasium wants to know of pictures when it makes an environment. Those that were made without are made again
         and reset once more; after a step it is too late for that."""
         if self._stepped or "render_mode" in self.config.options:
-            raise UserError(f"{self.name} was made without pictures: set options.render_mode=rgb_array")
+            raise UserError(f"{self.name} was made without pictures: set env.options.render_mode=rgb_array")
         each = self._memory.seeds.tolist()
         self.close()
         self._open({**self.config.options, "render_mode": "rgb_array"})
         self._reset(each)
 
     def contract(self) -> dict[str, Any]:
-        return {**super().contract(), "options": self.config.options, "actions": self._actions.contract()}
+        return super().contract() | {
+            "options": self.config.options,
+            "layout": {"policy": [[name, size, 1.0] for name, size in self._workers.made.layout]},
+            "actions": self._actions.contract(),
+        }
 
     def close(self) -> None:
         self._workers.close()

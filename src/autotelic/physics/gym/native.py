@@ -67,7 +67,7 @@ class NativeGym(SimulatedEnvironment):
         model = self.simulation.model
         low, high = model.actuator_ctrlrange.T
         return super().contract() | {
-            "layout": {"policy": [[name, size] for name, size in self.task.layout()]},
+            "layout": {"policy": [[name, size, 1.0] for name, size in self.task.layout()]},
             "actions": {
                 "meaning": "-1 is the lowest control of the motor, 1 the highest; beyond they are cut",
                 "motors": [model.joint(joint).name for joint, _ in model.actuator_trnid],
@@ -80,6 +80,6 @@ class NativeGym(SimulatedEnvironment):
 def _model(env_id: str, name: str) -> mujoco.MjModel:
     source = files("gymnasium") / "envs" / "mujoco" / "assets" / name
     if not source.is_file():
-        raise UserError(f"{env_id}: {source} is missing: install gymnasium 1.4, which has it")
+        raise UserError(f"{env_id}: {source} is missing: pip install 'gymnasium>=1.2,<2', which has it")
     with as_file(source) as path:
         return mujoco.MjModel.from_xml_path(str(path))

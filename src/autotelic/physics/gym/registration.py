@@ -2,7 +2,8 @@
 
     gymnasium.make("autotelic.physics.gym.registration:autotelic/humanoid-walk-v0")
 
-Importing this module registers them, which is what the name before the colon makes Gymnasium do.
+Importing this module registers them, which is what the name before the colon makes Gymnasium do. There is no other way:
+since 1.0 Gymnasium reads no entry points of other packages. MuJoCo is loaded when a task is made, not here.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ class Made:
     """What one process says of its environments once they are there."""
 
     observation_size: int
+    layout: list[tuple[str, int]]  # the parts of an observation, in order, with their sizes
     action_space: spaces.Space[Any]
     limit: int | None  # steps of an episode
     dt: float  # seconds a step

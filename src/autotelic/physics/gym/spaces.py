@@ -19,6 +19,18 @@ def observation_size(space: spaces.Space[Any]) -> int:
     return spaces.flatdim(space)
 
 
+def observation_layout(space: spaces.Space[Any], name: str = "") -> list[tuple[str, int]]:
+    """The parts of an observation in the order they are flattened, with how many numbers each then is. What has no
+    parts is one, named "observation"; parts of parts are named a.b in a Dict and a[0] in a Tuple."""
+    if isinstance(space, spaces.Dict):
+        parts = [(f"{name}.{key}" if name else str(key), part) for key, part in space.spaces.items()]
+    elif isinstance(space, spaces.Tuple):
+        parts = [(f"{name or 'observation'}[{index}]", part) for index, part in enumerate(space.spaces)]
+    else:
+        return [(name or "observation", spaces.flatdim(space))]
+    return [found for name, part in parts for found in observation_layout(part, name)]
+
+
 def _check_observation(space: spaces.Space[Any], where: str) -> None:
     if isinstance(space, spaces.Dict):
         for key, part in space.spaces.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from autotelic.errors import UserError
 from autotelic.physics.gym.shared import RESET, STEP, Job, Made, Memory, places
-from autotelic.physics.gym.spaces import Actions, observation_size, row_of
+from autotelic.physics.gym.spaces import Actions, observation_layout, observation_size, row_of
 from autotelic.runs import workers
 from autotelic.runs.remote import DONE, Channel, described
 
@@ -100,7 +100,8 @@ def _described(env: gymnasium.Env[Any, Any]) -> Made:
     seconds, frames = getattr(env.unwrapped, "dt", None), env.metadata.get("render_fps")
     if not (isinstance(seconds, int | float) and seconds > 0):
         seconds = 1.0 / frames if frames else 1.0
-    return Made(observation_size(env.observation_space), env.action_space, limit, float(seconds))
+    size = observation_size(env.observation_space)
+    return Made(size, observation_layout(env.observation_space), env.action_space, limit, float(seconds))
 
 
 def _serve(worker: Worker, channel: Channel) -> None:

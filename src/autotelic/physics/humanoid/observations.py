@@ -68,6 +68,7 @@ def attitude(quaternion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # All products in one call and all sums in another: a call costs more than the numbers in it.
     seen = (quaternion[:, :, None] * quaternion[:, None]).reshape(-1, 16) @ _QUADRATIC
     facing = plane(seen[:, 3:])
+    facing += 1e-300  # a torso that faces straight up or down has no heading: it is given one, where 0 / 0 would be NaN
     return seen[:, :3], facing / np.abs(facing)
 
 

@@ -399,9 +399,6 @@ class HumanoidStand(Humanoid):
 
     name = "humanoid-stand"
 
-    def __init__(self, config: HumanoidConfig) -> None:
-        super().__init__(config)
-
     def succeeded(self, ids: np.ndarray, figures: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.abs(plane(self.memory["place"][ids])) <= DRIFT
 
