@@ -149,6 +149,27 @@ def test_the_ratio_is_exactly_one_in_the_first_minibatch(space: spaces.Space[Any
     assert not bool((ratios[1] == 1.0).all()), "by then the weights have moved"
 
 
+@pytest.mark.parametrize("symmetry", ["off", "augment", "loss"])
+def test_so_it_is_with_symmetry_and_where_the_critic_sees_more(symmetry: str) -> None:
+    policy = make_policy(sizes={"policy": 3, "critic": 7}, hidden=(64, 64))
+    policy.observe(collected(policy, seed=9).obs)
+    mirror = {**MIRROR, "critic": (np.arange(7), -np.ones(7))}
+    learner = PPO(config(minibatches=3, epochs=1, steps=33, symmetry=symmetry), policy, mirror=mirror)
+    inner, ratios, changed = learner._loss_of, list[Tensor](), list[Tensor]()
+
+    def watched(part: ppo.Batch) -> tuple[Tensor, Tensor]:
+        found, size = policy.evaluate(part.obs, part.trace), len(part.log_prob)
+        ratios.append((found.log_prob[:size] - part.log_prob).detach().exp())
+        changed.append((found.value[:size] - part.value).detach())
+        return inner(part)
+
+    learner._loss_of = watched
+    learner.update(collected(policy, length=33, count=5))
+    assert bool((ratios[0] == 1.0).all())
+    assert float(changed[0].abs().max()) < 1e-6
+    assert not bool((ratios[1] == 1.0).all()), "by then the weights have moved"
+
+
 def test_the_first_minibatch_has_no_kl_and_clips_nothing() -> None:
     policy = make_policy()
     figures = PPO(config(minibatches=1, epochs=1), policy).update(collected(policy))
@@ -208,7 +229,84 @@ def test_advantages_are_normalised_over_what_is_asked(over: str) -> None:
         assert max(map(abs, means)) > 0.01
 
 
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({"reward_scaling": False}, [1.0, 2.0, 3.0, 4.0]),
+        ({"reward_scaling": True}, [reward / 1.25**0.5 for reward in (1.0, 2.0, 3.0, 4.0)]),  # of variance 1.25
+        ({"reward_scaling": True, "reward_clip": 2.0}, [1 / 1.25**0.5, 2 / 1.25**0.5, 2.0, 2.0]),
+    ],
+)
+def test_returns_are_of_rewards_that_are_scaled_and_then_cut(settings: dict[str, Any], wanted: list[float]) -> None:
+    policy = make_policy()
+    rollout = collected(policy, length=4, count=1)
+    rollout.reward[:, 0] = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    learner = PPO(config(gamma=0.0, normalise_advantages="off", **settings), policy)  # a return is its own reward
+    batch, _ = learner._batch(rollout, torch.arange(4), 4)
+    assert batch.returns.tolist() == pytest.approx(wanted)
+    assert batch.advantage.tolist() == pytest.approx((batch.returns - batch.value).tolist())
+
+
+# The loss
+
+
+def looked_at(**settings: Any) -> tuple[PPO, ppo.Batch]:
+    """A learner, and decisions that are neither good nor bad and whose returns are 2 above what was expected."""
+    policy = make_policy()
+    learner = PPO(config(**settings), policy)
+    batch, _ = learner._batch(collected(policy), torch.arange(32), 32)
+    return learner, batch._replace(advantage=torch.zeros(32), returns=batch.value + 2.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, 0.5 * 1.0**2),
+        ({"value_clip": 0.25}, 0.5 * 1.75**2),
+        ({"value_clip": 1.5}, 0.5 * 1.0**2),
+        ({"value_weight": 3.0}, 3.0 * 0.5 * 1.0**2),
+        ({"value_weight": 0.0}, 0.0),
+    ],
+)
+def test_values_count_as_they_are_weighted_and_as_far_as_they_may_move(settings: dict[str, Any], wanted: float) -> None:
+    learner, batch = looked_at(**settings)
+    with torch.no_grad():
+        learner.policy.get_parameter("critic.head.bias").add_(1.0)  # half way to the returns
+    loss, _ = learner._loss(batch)
+    assert loss.item() == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "settings", "wanted"),
+    [
+        (1.5, 1.0, {"clip": 0.2}, -1.2),
+        (1.5, 1.0, {"clip": 0.2, "clip_high": 0.4}, -1.4),
+        (1.5, 1.0, {"clip": 0.2, "clip_high": 0.6}, -1.5),
+        (0.5, -1.0, {"clip": 0.2, "clip_high": 0.6}, 0.8),  # below, it is as it was
+    ],
+)
+def test_a_ratio_counts_up_to_its_bounds(
+    ratio: float, advantage: float, settings: dict[str, Any], wanted: float
+) -> None:
+    learner, batch = looked_at(value_weight=0.0, **settings)
+    grown = batch._replace(log_prob=batch.log_prob - math.log(ratio), advantage=torch.full((32,), advantage))
+    loss, _ = learner._loss(grown)
+    assert loss.item() == pytest.approx(wanted, rel=1e-4)
+
+
 # What an update changes
+
+
+@pytest.mark.parametrize("eps", [1e-5, 0.1])
+def test_a_first_step_is_as_long_as_adam_says(eps: float) -> None:
+    policy = make_policy()
+    before = weights(policy)
+    learner = PPO(config(epochs=1, minibatches=1, max_grad_norm=0.0, lr=0.01, adam_eps=eps), policy)
+    learner.update(collected(policy))
+    for name, weight in learner.named.items():
+        assert weight.grad is not None
+        wanted = before[name] - 0.01 * weight.grad / (weight.grad.abs() + eps)
+        assert torch.allclose(weight.detach(), wanted, atol=1e-6), name
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -564,13 +662,15 @@ def one_update(**settings: Any) -> tuple[dict[str, Tensor], dict[str, float]]:
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_mixed_precision_stays_close_to_float32(precision: str) -> None:
-    whole, _ = one_update()
+    whole, wanted = one_update()
     mixed, figures = one_update(precision=precision)
     # Twelve steps of Adam at 1e-3 go 12e-3 far at most; rounding turns the sign of some small gradients.
     assert 0 < furthest(whole, mixed) < 12e-3
     far = torch.cat([(whole[name] - mixed[name]).abs().flatten() for name in whole])
     assert far.mean() < 1e-3
-    assert math.isfinite(figures["grad_norm"])
+    # Of gradients as they are, not as fp16 has them, scaled by 65536.
+    assert figures["grad_norm"] == pytest.approx(wanted["grad_norm"], rel=0.02)
+    assert figures["value_loss"] == pytest.approx(wanted["value_loss"], rel=0.02)
 
 
 def test_mixed_precision_too_begins_with_a_ratio_of_one() -> None:
