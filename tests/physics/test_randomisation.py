@@ -324,6 +324,23 @@ def test_noise_is_bounded_and_only_the_policy_sees_it() -> None:
         start += size
 
 
+def test_the_noise_of_compact32_is_in_what_a_robot_would_measure() -> None:
+    levels = {"joint_angles": 0.1, "joint_velocities": 0.5, "gravity": 0.2}
+    noisy, exact = (
+        walk(count=200, obs="compact32", randomisation=Randomisation(noise=noise)) for noise in (levels, {})
+    )
+    action = np.zeros((200, 12))
+    wrong = noisy.step(action).obs["policy"] - exact.step(action).obs["policy"]
+    bounds = {"joint_angles": 0.1, "joint_velocities": 0.5 * 0.1, "roll_pitch_yaw": 0.2}  # scaled as they are seen
+    start = 0
+    for field in noisy.layouts["policy"].fields:
+        part, bound = wrong[:, start : start + field.size], bounds.get(field.name, 0.0)
+        assert np.abs(part).max() <= bound + 1e-6, field.name
+        assert part.std() == pytest.approx(bound / np.sqrt(3), rel=0.1), field.name  # evenly spread
+        start += field.size
+    assert start == 32
+
+
 def test_noise_goes_on_from_a_state() -> None:
     env = walk(randomise="sim-to-real")
     action = np.zeros((4, 12))

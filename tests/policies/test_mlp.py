@@ -133,6 +133,37 @@ def test_only_observe_changes_what_an_observation_means() -> None:
     assert not torch.equal(found.prepare(obs)["policy"], before)
 
 
+def test_a_deviation_of_the_state_is_wider_where_the_state_says_so() -> None:
+    found, obs = policy(std="state", initial_std=0.5), observations(2000)
+    assert "actor.head.log_std" not in found.state_dict()
+    ready, trace = found.prepare(obs), found.sample(obs, torch.Generator().manual_seed(0)).trace
+    assert found.evaluate(ready, trace).parameters["std"].mean().item() == pytest.approx(0.5, abs=0.05)
+    with torch.no_grad():
+        found.get_parameter("actor.head.std.weight").normal_(0.0, 2.0, generator=torch.Generator().manual_seed(1))
+    trace = found.sample(obs, torch.Generator().manual_seed(0)).trace
+    said = found.evaluate(ready, trace)
+    mean, std = said.parameters["mean"], said.parameters["std"]
+    wide = std > std.median()
+    assert std[wide].mean() > 3 * std[~wide].mean()
+    drawn = (trace["action"] - mean).abs()
+    assert drawn[wide].mean() > 3 * drawn[~wide].mean(), "what is drawn follows it"
+    wanted = torch.distributions.Normal(mean, std).log_prob(trace["action"]).sum(-1)
+    assert torch.allclose(said.log_prob, wanted, atol=1e-5)
+
+
+def test_observations_are_cut_at_so_many_deviations() -> None:
+    found = policy(sizes={"policy": 3, "critic": 2}, clip_obs=2.0)
+    found.observe(observations(500, policy=3, critic=2))
+    seen = {name: torch.stack([torch.full((size,), by) for by in (100.0, 200.0)]) for name, size in found.sizes.items()}
+    ready = found.prepare(seen)
+    assert all((values == 2.0).all() for values in ready.values())
+    assert all((values == -2.0).all() for values in found.prepare({name: -row for name, row in seen.items()}).values())
+    one, other = found.act(seen)
+    assert torch.equal(one, other), "who acts sees no difference beyond"
+    near = found.prepare(observations(500, policy=3, critic=2))["policy"]
+    assert (near.abs() < 2.0).float().mean() > 0.9
+
+
 def test_without_a_normaliser_observations_stay_as_they_are() -> None:
     found, obs = policy(normalise=False), observations()
     found.observe({"policy": obs["policy"] * 100})

@@ -102,6 +102,22 @@ def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, number: int,
             move(collectors.policy, 0.1)
 
 
+def test_first_episodes_end_at_different_times_and_are_not_counted(stack: ExitStack):
+    """Robots that stand until their time is up, after twelve steps."""
+    asked = ("env=humanoid-stand", "env.count=16", "env.seconds=0.2", "env.randomise=off", "policy.hidden=[8]")
+    config = compose([*asked, "policy.initial_std=0.01", "learner.steps=12"], None)
+    environment = stack.enter_context(build_environment(config.env))
+    collector = Collector(environment, build_policy(config, environment), config.learner.steps, config.seed)
+    figures = collector.collect(0, 0)
+    ends = collector.rollout.ended.nonzero()
+    assert sorted(ends[:, 1].tolist()) == list(range(16)), "each ends once, earlier than its time"
+    assert len(set(ends[:, 0].tolist())) > 5
+    assert figures["episode/ended"] == 0.0
+    assert "episode/length" not in figures
+    figures = collector.collect(1, 192)
+    assert (figures["episode/ended"], figures["episode/length"]) == (16.0, 12.0)
+
+
 def test_means_of_episodes_are_weighted_by_how_many_ended():
     one = {"episode/return": 10.0, "episode/ended": 3.0, "reward/alive": 1.0, "broken": 1.0}
     other = {"episode/return": 2.0, "episode/ended": 1.0, "reward/alive": 3.0, "broken": 0.0}

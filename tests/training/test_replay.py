@@ -100,6 +100,22 @@ def test_every_sequence_is_as_likely_as_any_other() -> None:
     assert np.bincount(starts, minlength=9).tolist() == pytest.approx([2000, 2000, 0, 0, *[2000] * 5], abs=200)
 
 
+def test_a_large_ring_is_sampled_evenly_across_its_seam() -> None:
+    # 4 environments x 2,750 steps in a ring of 2,500: the newest row, 2,749, lies before the oldest, 250.
+    ends = {(t, i) for t in range(50, 2750, 100) for i in range(4)}
+    replay, rng = filled(10_000, 4, 2750, ends), np.random.default_rng(0)
+    assert len(replay) == 10_000
+    times = replay.sample(20_000, rng)["time"]
+    assert (times.min(), times.max()) == (250, 2749)
+    assert np.bincount((times - 250) // 500).tolist() == pytest.approx([4000] * 5, rel=0.1)
+    found = replay.sequences(20_000, 8, rng)["time"]
+    assert (np.diff(found, axis=1) == 1).all(), "none goes from the newest on to the oldest"
+    assert (found.min(), found.max()) == (250, 2749)
+    # The last row of the memory is that of step 2,499: what goes on after it is at the beginning.
+    assert ((found[:, 0] <= 2499) & (found[:, -1] >= 2500)).sum() > 20
+    assert not (found[:, :-1] % 100 == 50).any(), "none goes on after an end"
+
+
 def test_a_sequence_that_luck_hardly_finds_is_found() -> None:
     ends = {(t, i) for t in range(500) for i in range(4)} - {(250, 2), (251, 2)}
     found = filled(2000, 4, 500, ends).sequences(5, 3, np.random.default_rng(0))

@@ -15,7 +15,7 @@ from autotelic.physics.base import Environment, EnvironmentConfig, Observation, 
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
 from autotelic.training import evaluate as measuring
 from autotelic.training.collecting import Collector
-from autotelic.training.evaluate import evaluate
+from autotelic.training.evaluate import as_tensors, evaluate
 from autotelic.training.loop import Training
 from autotelic.training.ppo import PPO
 from autotelic.training.ppo_config import PPOConfig
@@ -82,6 +82,14 @@ def weights(policy: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 # Measuring
+
+
+def test_observations_are_handed_on_without_a_copy():
+    values = np.zeros((2, 3), np.float32)
+    tensor = as_tensors({"policy": values})["policy"]
+    values[1, 2] = 7.0
+    assert tensor[1, 2] == 7.0
+    assert tensor.data_ptr() == values.ctypes.data
 
 
 def test_every_environment_plays_equally_many_episodes():
