@@ -333,11 +333,11 @@ def test_the_noise_of_compact32_is_in_what_a_robot_would_measure() -> None:
     wrong = noisy.step(action).obs["policy"] - exact.step(action).obs["policy"]
     bounds = {"joint_angles": 0.1, "joint_velocities": 0.5 * 0.1, "roll_pitch_yaw": 0.2}  # scaled as they are seen
     start = 0
-    for field in noisy.layouts["policy"].fields:
-        part, bound = wrong[:, start : start + field.size], bounds.get(field.name, 0.0)
-        assert np.abs(part).max() <= bound + 1e-6, field.name
-        assert part.std() == pytest.approx(bound / np.sqrt(3), rel=0.1), field.name  # evenly spread
-        start += field.size
+    for seen in noisy.layouts["policy"].fields:
+        part, bound = wrong[:, start : start + seen.size], bounds.get(seen.name, 0.0)
+        assert np.abs(part).max() <= bound + 1e-6, seen.name
+        assert part.std() == pytest.approx(bound / np.sqrt(3), rel=0.1), seen.name  # evenly spread
+        start += seen.size
     assert start == 32
 
 

@@ -102,7 +102,7 @@ def test_every_sequence_is_as_likely_as_any_other() -> None:
 
 def test_a_large_ring_is_sampled_evenly_across_its_seam() -> None:
     # 4 environments x 2,750 steps in a ring of 2,500: the newest row, 2,749, lies before the oldest, 250.
-    ends = {(t, i) for t in range(50, 2750, 100) for i in range(4)}
+    ends = {(t, i) for t in range(30, 2750, 100) for i in range(4)}
     replay, rng = filled(10_000, 4, 2750, ends), np.random.default_rng(0)
     assert len(replay) == 10_000
     times = replay.sample(20_000, rng)["time"]
@@ -113,7 +113,7 @@ def test_a_large_ring_is_sampled_evenly_across_its_seam() -> None:
     assert (found.min(), found.max()) == (250, 2749)
     # The last row of the memory is that of step 2,499: what goes on after it is at the beginning.
     assert ((found[:, 0] <= 2499) & (found[:, -1] >= 2500)).sum() > 20
-    assert not (found[:, :-1] % 100 == 50).any(), "none goes on after an end"
+    assert not (found[:, :-1] % 100 == 30).any(), "none goes on after an end"
 
 
 def test_a_sequence_that_luck_hardly_finds_is_found() -> None:

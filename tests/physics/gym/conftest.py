@@ -115,6 +115,13 @@ class Several(Counter):
         return {"steps": self.steps, "noise": noise, "flags": self.np_random.integers(2, size=2, dtype=np.int8)}
 
 
+def again(truncates=False):
+    """One that begins anew by itself, in the step after an end."""
+    counter = Counter()
+    limited = gymnasium.wrappers.TimeLimit(counter, 3) if truncates else counter
+    return gymnasium.wrappers.Autoreset(limited)
+
+
 class Told(Counter):
     """Says of success what it is made to say."""
 
@@ -159,6 +166,7 @@ class Different(Counter):
 
 for each in (Counter, Trouble, Keeper, Several, Told, Drawn, Different):
     gymnasium.register(f"{each.__name__}-v0", f"{__name__}:{each.__name__}")
+gymnasium.register("Again-v0", f"{__name__}:again")
 '''
 FILE = f"{MODULE}.py"
 

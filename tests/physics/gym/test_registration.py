@@ -96,6 +96,14 @@ def test_gymnasium_s_checker_is_content_with_a_task(walk_v0: None):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("task", ["humanoid-stand", "humanoid-walk", "humanoid-obstacles"])
+def test_gymnasium_s_checker_is_content_with_humanoids(task: str):
+    made = gymnasium.make(f"autotelic/{task}-v0")
+    check_env(made.unwrapped, skip_render_check=True)
+    made.close()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_gymnasium_s_checker_is_content_with_a_native_environment():
     environment = GymnasiumEnvironment(GymnasiumConfig(id="InvertedPendulum-v5", count=1, threads=1))
     check_env(SingleEnvironment(environment), skip_render_check=True)

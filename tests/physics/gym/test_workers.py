@@ -128,6 +128,19 @@ def test_an_environment_may_keep_its_action_and_use_one_buffer_for_all_observati
     assert shown == [(0, []), (np.float32(0.1), []), (-1, last), (0, [])]
 
 
+@pytest.mark.parametrize(("truncates", "length"), [(False, 5), (True, 3)])
+def test_one_that_begins_anew_by_itself_shows_its_end_and_loses_no_step(user_envs: str, truncates: bool, length: int):
+    with gym(f"{user_envs}:Again-v0", count=2, options={"truncates": truncates}) as environment:
+        assert environment.reset(0)["policy"][:, 0].tolist() == [0, 0]
+        for number in range(1, 3 * length + 1):
+            step = environment.step(np.ones(2, np.int64))
+            ends = number % length == 0
+            assert (step.terminated.all(), step.truncated.all()) == (ends and not truncates, ends and truncates)
+            assert step.obs["policy"][:, 0].tolist() == [number % length] * 2
+            assert step.final_obs["policy"][:, 0].tolist() == ([length] * 2 if ends else [])
+            assert step.reward.tolist() == [1.0, 1.0], "every step is one of the environment's"
+
+
 def test_one_registered_in_this_process_alone_is_found(user_envs: str):
     gymnasium.register("Elsewhere-v0", "environments_of_a_user:Counter", max_episode_steps=2)
     with gym("Elsewhere-v0") as environment:

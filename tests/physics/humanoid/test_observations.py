@@ -16,6 +16,7 @@ from autotelic.physics.humanoid.observations import (
     attitude,
 )
 from autotelic.physics.humanoid.tasks import HumanoidObstacles, HumanoidStand, HumanoidWalk
+from autotelic.physics.randomisation import Randomisation
 from autotelic.physics.simulated import ALL
 
 law = settings(deadline=None, max_examples=50)  # a busy machine is slow, not wrong
@@ -108,6 +109,26 @@ def test_the_critic_sees_all_the_policy_sees_and_more() -> None:
     size = Layout(FULL).size
     assert env.sizes == {"policy": size, "critic": size + Layout(PRIVILEGED).size}
     assert (obs["critic"][:, :size] == obs["policy"]).all()
+
+
+def test_the_critic_sees_forces_friction_pushes_and_masses() -> None:
+    env = walk(randomisation=Randomisation(friction=(0.3, 1.5), mass=(0.8, 1.2)))
+    for _ in range(15):  # it begins a centimetre above the ground
+        env.step(np.zeros((2, 12)))
+    simulation, model = env.simulation, env.simulation.model
+    turned = np.array([np.cos(0.25 * np.pi), 0, 0, np.sin(0.25 * np.pi)])  # by a quarter, to the left
+    simulation.qpos[0, 3:7] = turned
+    env.memory["pushed"][0] = (0.0, 0.4)  # in the world, so ahead of who faces that way
+    seen = parts(env, "critic")
+    feet = np.flatnonzero(model.geom_priority == 1)
+    assert seen["friction"][:, 0] == pytest.approx(simulation.parameter("geom_friction")[:, feet[0], 0], rel=1e-6)
+    masses = simulation.parameter("body_mass").sum(axis=1) / model.body_mass.sum() - 1.0
+    assert seen["mass"][:, 0] == pytest.approx(masses, abs=1e-6)
+    assert np.abs(masses).max() > 0.01
+    assert seen["push"][0] == pytest.approx([0.4, 0.0], abs=1e-6)
+    forces = simulation.field("sensordata")[:, :2]
+    assert forces.max() > 50
+    assert seen["foot_forces"] == pytest.approx(forces, rel=1e-5, abs=1e-3)
 
 
 def test_what_is_seen_is_what_is_simulated() -> None:

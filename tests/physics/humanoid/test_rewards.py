@@ -93,6 +93,25 @@ def test_air_time_pays_at_touchdown_for_long_swings(now: Snapshot) -> None:
     assert worth("air_time", now, air=air, touchdown=touchdown, still=~still) == [0.0, 0.0]
 
 
+def test_flight_is_the_time_without_a_foot_on_the_ground(now: Snapshot) -> None:
+    contact = np.array([[False, False], [True, False]])
+    assert worth("flight", now, contact=contact) == [1.0, 0.0]
+    _, terms = Reward(PRESETS["walk"], {}, dt=0.1)(replace(now, contact=contact))
+    assert terms["flight"].tolist() == pytest.approx([-0.4, 0.0])  # a rate: by how long a step is
+
+
+def test_feet_that_come_down_are_counted(now: Snapshot) -> None:
+    touchdown = np.array([[True, True], [False, True]])
+    assert worth("touchdowns", now, touchdown=touchdown) == [2.0, 1.0]
+    _, terms = Reward(PRESETS["walk"], {}, dt=0.1)(replace(now, touchdown=touchdown))
+    assert terms["touchdowns"].tolist() == pytest.approx([-0.4, -0.2])  # events: however long a step is
+
+
+def test_a_head_that_touches_something_costs(now: Snapshot) -> None:
+    touch = np.array([[300.0, 300.0, 50.0, 0.0], [0.0, 0.0, 0.0, 0.1]])  # of the feet, the torso, the head
+    assert worth("head", now, touch=touch) == [0.0, 1.0]
+
+
 def test_nine_tenths_of_a_joints_range_are_free(now: Snapshot) -> None:
     angles = np.zeros((2, 12)) + RANGES.mean(axis=1) - STANDING
     angles[1, 3] = RANGES[3, 1] - STANDING[3]  # a knee bent as far as it goes

@@ -45,6 +45,23 @@ def test_joint_limits_are_in_radians() -> None:
     assert model.joint("right_hip_roll").range.tolist() == [-0.7, 0.4]
 
 
+def test_every_joint_has_its_limits_and_only_the_torso_is_free() -> None:
+    model, _ = standing()
+    assert model.jnt_limited.tolist() == [0] + [1] * 12
+    assert model.jnt_range[1:].tolist() == robot.RANGES.tolist()
+
+
+@pytest.mark.parametrize("joint", range(12))
+def test_no_torque_takes_a_joint_far_beyond_its_limit(joint: int) -> None:
+    model, data = standing("torque")
+    model.opt.gravity[:] = 0.0
+    for side, sign in enumerate((-1.0, 1.0)):
+        mujoco.mj_resetDataKeyframe(model, data, 0)
+        data.qpos[2], data.ctrl[joint] = 3.0, 1000.0 * sign  # in the air
+        mujoco.mj_step(model, data, 240)
+        assert data.qpos[7 + joint] == pytest.approx(robot.RANGES[joint, side], abs=0.15)
+
+
 def test_it_stands_flat_on_the_floor() -> None:
     model, data = standing()
     heights = data.sensordata[SOLES].reshape(2, 3)[:, 2]

@@ -347,11 +347,21 @@ def test_the_contract_says_what_every_number_means() -> None:
     assert contract["actions"]["scale"] == (0.5 * robot.REACH).tolist()
     assert contract["actions"]["offset"] == robot.STANDING.tolist()
     assert contract["dt"] == pytest.approx(1 / 60)
-    for kind in ("velocity", "torque"):
+    for kind, scale in (("velocity", [2.0] * 12), ("torque", robot.LIMITS.tolist())):
         other = make(HumanoidWalk, actions=kind).contract()["actions"]
         assert other["kind"] == kind
         assert other["offset"] == [0.0] * 12
+        assert other["scale"] == scale
         assert "kp" not in other
+
+
+@pytest.mark.parametrize("kind", robot.ACTUATIONS)
+def test_motors_are_told_what_the_contract_says_of_an_action(kind: str) -> None:
+    env = make(HumanoidWalk, actions=kind, action_scale=0.5)
+    actions, action = env.contract()["actions"], np.random.default_rng(0).uniform(-2, 2, (4, 12))
+    env.step(action)
+    wanted = np.array(actions["offset"]) + np.array(actions["scale"]) * np.clip(action, -1, 1)
+    assert env.simulation.ctrl == pytest.approx(wanted)
 
 
 def test_the_contract_says_what_is_commanded_as_the_policy_sees_it() -> None:
