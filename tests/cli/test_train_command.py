@@ -2,6 +2,7 @@ import json
 import shutil
 from pathlib import Path
 
+import av
 import pytest
 import yaml
 
@@ -156,6 +157,59 @@ def test_a_run_ends_when_its_target_is_reached(autotelic):
 
 
 @pytest.fixture
+def stood(autotelic) -> Path:
+    """A finished run `one` of robots that stand from the first, for the fifth of a second that they are asked to."""
+    small = ("env=humanoid-stand", "env.count=4", "env.seconds=0.2", "env.randomise=off", "policy.hidden=[8]")
+    small += ("policy.initial_std=0.01", "learner.steps=16", "learner.minibatches=2", "evaluate_episodes=4")
+    return autotelic.made("train", *small, "steps=512", "evaluate_every=2", "target_success=0.9")
+
+
+def test_a_run_ends_when_enough_episodes_are_successes(stood):
+    result = json.loads((stood / "result.json").read_text())
+    assert (result["steps"], result["finished"]) == (128, True)
+    assert result["eval"]["success_rate"] >= 0.9
+
+
+def test_a_run_ends_with_a_film_and_a_report(stood):
+    with av.open(str(stood / "videos" / "step_000128.mp4")) as container:
+        stream = container.streams.video[0]
+        assert (stream.width, stream.height, stream.average_rate) == (640, 480, 30)
+        assert stream.frames == 6  # every other of twelve steps
+    report = (stood / "report.html").read_text()
+    assert "humanoid-stand" in report
+    assert 'src="videos/step_000128.mp4"' in report
+
+
+def test_metrics_have_successes_episodes_timings_and_rates(stood):
+    lines = [json.loads(line) for line in (stood / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["iteration"]) for line in lines] == [(64, 1), (128, 2)]
+    last = lines[-1]
+    assert (last["episode/success"], last["episode/length"], last["eval/success_rate"]) == (1.0, 12.0, 1.0)
+    assert 0 < last["episode/return"] < 12 * 0.3
+    assert last["episode/return"] == pytest.approx(last["eval/return_mean"], rel=0.5)
+    assert all(last[f"time/{phase}"] > 0 for phase in ("rollout", "learn", "evaluate"))
+    assert last["steps_per_second"] == pytest.approx(64 / (last["time/rollout"] + last["time/learn"]))
+    assert {"learn/kl", "learn/value_loss", "learn/lr", "reward/alive", "broken"} <= set(last)
+
+
+def test_a_fork_that_would_see_something_else_is_one_line(autotelic, stood):
+    line = autotelic("resume", "runs/one", "run=two", "env.obs=compact32").complaint()
+    assert "with observations {'policy': 53, 'critic': 59}, not of humanoid-stand with {'policy': 32" in line
+    assert "leave out the env.KEY=VALUE that changes them" in line
+    assert not (autotelic.cwd / "runs" / "two").exists()
+
+
+def test_eval_measures_in_environments_that_are_changed(autotelic, stood):
+    lengths = []
+    for changes in ([], ["env.seconds=0.1"]):
+        report = json.loads(autotelic("eval", "runs/one", *changes, "--json").out)
+        assert report["changes"] == changes
+        lengths.append(report["eval"]["length_mean"])
+    assert lengths == [12.0, 6.0]
+    assert "did you mean env.seconds" in autotelic("eval", "runs/one", "env.secnds=0.1").complaint()
+
+
+@pytest.fixture
 def measured(autotelic) -> Path:
     """A finished run `one` of five iterations, measured after the second and the fourth."""
     return autotelic.made("train", *SMALL, "steps=640", "evaluate_every=2", "evaluate=false", "checkpoint.keep=1")
@@ -200,7 +254,8 @@ def test_a_mistake_is_one_line(autotelic, override, words):
 
 def test_an_unwritable_root_is_one_line(autotelic):
     (autotelic.cwd / "file").write_text("")
-    assert "file" in train(autotelic, "steps=128", "root=file/runs").complaint()
+    line = train(autotelic, "steps=128", "root=file/runs").complaint()
+    assert line.endswith("file/runs: a part of the path is a file, not a directory; choose another place with root=DIR")
 
 
 def test_eval_measures_the_policy_of_a_run(autotelic, trained):
@@ -271,18 +326,55 @@ gymnasium.register("Odd-v0", Odd)
 """
 
 
-@pytest.mark.parametrize(("breaks", "words"), [("raises", "the gripper is stuck"), ("dies", "3"), ("blank", "reward")])
-def test_an_environment_that_breaks_is_one_line_and_the_run_is_whole(autotelic, breaks, words):
-    package = Path(autotelic.env["PYTHONPATH"])
-    (package / "odd_package.py").write_text(OWN)
-    done = autotelic(
+@pytest.fixture
+def odd(autotelic):
+    """The command, where there is such an environment."""
+    (Path(autotelic.env["PYTHONPATH"]) / "odd_package.py").write_text(OWN)
+    return autotelic
+
+
+@pytest.mark.parametrize(
+    ("breaks", "words"),
+    [
+        ("raises", "environment 0: step raised ValueError: the gripper is stuck ("),
+        ("dies", "environment 0: the process ended with exit code 3;"),
+        ("blank", "environment 0: its reward is nan after 40 steps;"),
+    ],
+    ids=["raises", "dies", "blank"],
+)
+def test_an_environment_that_breaks_is_one_line_and_the_run_is_whole(odd, breaks, words):
+    done = odd(
         *("train", "env=odd_package:Odd-v0", "env.count=4", f"+env.options.breaks={breaks}", "policy.hidden=[8]"),
         *("learner.steps=16", "checkpoint.every=1", "steps=4096", "run=one", "video=false"),
     )
     complaint = done.complaint() if len(done.err.splitlines()) == 1 else done.err.splitlines()[-1]
     assert done.code == 2
-    assert words in complaint
-    assert "autotelic resume runs/one" in complaint
+    assert f"step 129: odd_package:Odd-v0, {words}" in complaint
+    assert "whole up to runs/one/checkpoints/step_000128: autotelic resume runs/one" in complaint
+
+
+def test_what_cannot_be_filmed_is_trained_all_the_same_and_said(odd):
+    small = ("env.count=2", "policy.hidden=[8]", "learner.steps=16", "learner.minibatches=2", "evaluate_episodes=2")
+    done = odd("train", "env=odd_package:Odd-v0", *small, "steps=64", "run=one")
+    assert done.code == 0, done.err
+    (note,) = (line for line in done.err.splitlines() if line.startswith("note: "))
+    assert note.startswith("note: no video: odd_package:Odd-v0, environment 0: ")
+    assert "'render_mode'" in note
+    run = odd.cwd / "runs" / "one"
+    assert not list(run.rglob("*.mp4"))
+    assert json.loads((run / "result.json").read_text())["finished"] is True
+    assert "Odd-v0" in (run / "report.html").read_text()
+
+
+def test_an_environment_that_cannot_say_its_state_goes_on_and_that_is_said(autotelic):
+    small = ("env=CartPole-v1", "env.count=2", "env.processes=1", "policy.hidden=[8]", "learner.steps=16")
+    small += ("learner.minibatches=2", "learner.schedule=constant", "evaluate=false", "video=false")
+    run = autotelic.made("train", *small, "steps=32")
+    done = autotelic("resume", "runs/one", "steps=64")
+    assert done.code == 0, done.err
+    said = "note: CartPole-v1 cannot be restored exactly; results may differ from an uninterrupted run"
+    assert said in done.err.splitlines()
+    assert [line["step"] for line in metrics(run)] == [32, 64]
 
 
 def test_training_stops_between_iterations_when_asked(autotelic, stop_signal):

@@ -39,6 +39,27 @@ def test_two_processes_train_one_policy_and_resume_exactly(tmp_path, together):
     assert json.loads((parts / "result.json").read_text())["finished"] is True
 
 
+SMALL = ("env=InvertedPendulum-v5", "env.count=4", "policy.hidden=[8]", "learner.steps=16", "video=false")
+
+
+def test_processes_that_learn_together_collect_for_themselves(tmp_path, together):
+    done = together(["train", *SMALL, "steps=512", "run=one", "collectors=1"], tmp_path)
+    refused = "autotelic: collectors=1: processes that learn together collect for themselves; set it to 0\n"
+    assert [(each.code, each.err) for each in done] == [(2, refused)] * 2
+    assert not (tmp_path / "runs" / "one").exists()
+
+
+def test_a_run_of_one_process_is_not_resumed_by_two(tmp_path, together, run_autotelic):
+    done = run_autotelic(["train", *SMALL, "steps=128", "run=one", "evaluate=false"], tmp_path, os.environ)
+    assert done.code == 0, done.err
+    run = tmp_path / "runs" / "one"
+    before = (run / "metrics.jsonl").read_bytes()
+    first, second = together(["resume", "runs/one", "steps=512"], tmp_path)
+    assert "the checkpoint is of 1 processes, not of 2: start as many" in first.complaint()
+    assert "another of the processes that learn together has ended" in second.complaint()
+    assert (run / "metrics.jsonl").read_bytes() == before
+
+
 PROGRAM = """
 import torch.distributed as dist
 from autotelic.learning import parallel
