@@ -2,9 +2,9 @@
 
 An update looks at the policy as it was when the rollout was collected (how likely its decisions were, what it expected)
 with the same code, on the same minibatches, as the first pass over them: in its first minibatch every ratio is
-exactly 1, but for mirrored rows, which are compared with what they mirror. What a policy says there of an observation
-must not depend on anything that an update changes, so normaliser statistics move between updates only, and observations
-are prepared once for all passes.
+exactly 1. With symmetry=augment it is so up to rounding, minibatches being twice as long there, and mirrored rows are
+compared with what they mirror. What a policy says there of an observation must not depend on anything that an update
+changes, so normaliser statistics move between updates only, and observations are prepared once for all passes.
 
 A rollout may have been collected by the policy as it was an update earlier. Its rows are then weighted by how much
 likelier their decisions have become, and all else is the same.
