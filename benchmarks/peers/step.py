@@ -22,7 +22,8 @@ STEPS = 64  # between looks at the clock
 def collector(task: str, count: int) -> Collector:
     """Environments of ours and a policy that knows nothing, some episodes after the start."""
     inner = environment(task, count)
-    policy = MLPPolicy(MLPConfig(hidden=HIDDEN), inner.sizes, inner.action_space)
+    usual = getattr(inner.config, "beside", {}).get("policy", {"hidden": HIDDEN})  # as the task is trained
+    policy = MLPPolicy(MLPConfig(**usual), inner.sizes, inner.action_space)
     found = Collector(inner, policy, STEPS, seed=0)
     for turn in range(4):
         found.collect(turn, 0)

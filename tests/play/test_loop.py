@@ -321,6 +321,28 @@ def test_without_hindsight_only_what_was_said_is_learned_from(make_loop, player,
     assert not any(sample.hindsight for sample, _ in loop.solver.taught[-1])
 
 
+class Reciter(Script):
+    def recite(self, task: Task) -> Sample | None:
+        text = str(task.spec["a"] + task.spec["b"])
+        return Sample("solve", task.kind, text, task=task.id, hindsight=True) if task.kind == "sum" else None
+
+
+def test_answers_that_new_tasks_come_with_are_learned_from_once(make_loop, monkeypatch):
+    siblings = lambda self, task: [make_task(task.spec["a"] + 1, task.spec["b"], task.kind)]  # noqa: E731
+    monkeypatch.setattr(SumWorld, "siblings", siblings)
+    loop = make_loop(Reciter(), hindsight=True)
+    loop.run(2)
+    new = [entry.task.id for entry in loop.archive.tasks("sum", limit=1000) if entry.step == 1]
+    recited = [(sample.task, reward) for sample, reward in loop.solver.taught[-1] if sample.hindsight]
+    assert sorted(recited) == sorted((identity, 1.0) for identity in new)
+
+
+def test_without_hindsight_no_answer_is_recited(make_loop):
+    loop = make_loop(Reciter(), hindsight=False)
+    loop.run(2)
+    assert not any(sample.hindsight for sample, _ in loop.solver.taught[-1])
+
+
 def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
     loop = make_loop(Script(proposals=["5 5", "5 5"]), batch=2, seeding=1)
     loop.run_step()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 from autotelic.errors import UserError
@@ -201,7 +201,9 @@ class Loop:
 
     def _siblings(self, results: Sequence[Task | Rejection]) -> list[Task]:
         tasks = [result for result in results if isinstance(result, Task)]
-        found = {sibling.id: sibling for task in tasks for sibling in self.world.siblings(task)}
+        # In turn: what is attempted of them is of as many tasks as there are.
+        rounds = zip_longest(*(self.world.siblings(task) for task in tasks))
+        found = {sibling.id: sibling for each in rounds for sibling in each if sibling is not None}
         known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
 
@@ -309,7 +311,7 @@ class Loop:
             asked = graded(made, proposer_pay)
             tasks = {task.id: task for task in attempted.tasks}
             said = [self._sorted(sample, tasks[sample.task or ""]) for sample in attempted.samples]
-            answered = [*graded(said, solver_pay), *self._hindsight(attempted)]
+            answered = [*graded(said, solver_pay), *self._hindsight(proposed, attempted)]
             if self.proposer is self.solver:
                 learned = self.solver.learn([*asked, *answered])
             else:
@@ -327,9 +329,15 @@ class Loop:
         sort = self.world.sort_of(task) if isinstance(task, Task) else ""
         return replace(sample, sort=sort) if sort else sample
 
-    def _hindsight(self, attempted: Attempted) -> list[tuple[Sample, float]]:
-        """Answers as right ones to other tasks that they happen to solve, each once."""
+    def _hindsight(self, proposed: Proposed, attempted: Attempted) -> list[tuple[Sample, float]]:
+        """Answers as right ones to other tasks that they happen to solve, each once; and those that new tasks came
+        with, which were found by trying."""
         found: dict[tuple[str, str], Sample] = {}
+        if self.config.hindsight:
+            new = [task for task in (*proposed.results, *proposed.siblings) if isinstance(task, Task)]
+            for task, sample in ((task, self.solver.recite(task)) for task in new):
+                if sample is not None:
+                    found[task.id, sample.text] = self._sorted(sample, task)
         pairs = zip(attempted.samples, attempted.verdicts, strict=True)
         for sample, task in ((sample, task) for sample, verdict in pairs for task in verdict.achieved):
             if task.id not in self._heldout and (task.id, sample.text) not in found:

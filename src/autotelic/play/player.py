@@ -69,6 +69,11 @@ class Player(ABC):
         """An answer as one to another task, which it happens to solve. None from players that cannot learn from it."""
         return None
 
+    def recite(self, task: Task) -> Sample | None:
+        """The answer that came with a task, as if the player had given it. None from players that cannot learn from it,
+        and where none came."""
+        return None
+
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         """Changes weights from (sample, reward) pairs. Players without weights learn nothing."""
         return {}

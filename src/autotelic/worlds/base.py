@@ -169,6 +169,10 @@ class Kind(ABC):
         """The answer that a reply to the brief prompt stands for."""
         raise self._no_brief_wording()
 
+    def brief_answer(self, task: Task) -> str | None:
+        """The reply to the brief prompt that came with a task: an answer which its admission has shown to be right."""
+        return None
+
     def _no_brief_wording(self) -> UserError:
         return UserError(f"tasks of the kind {self.name} have no brief wording: take a player that reads full prompts")
 

@@ -299,6 +299,32 @@ def test_an_answer_is_relabelled_as_one_to_another_task(tiny, world, tasks):
     assert generation.prompt.tolist() == player.mind.vocabulary.encode(prompt)
 
 
+def test_the_answer_that_a_task_came_with_is_recited_under_its_prompt(tiny, world, tasks, monkeypatch):
+    player, task = tiny(), tasks[0]
+    kind = world.kinds[task.kind]
+    monkeypatch.setattr(type(kind), "brief_answer", lambda self, task: "7")
+    sample = player.recite(task)
+    generation = sample.trace["generation"]
+    assert (sample.task, sample.role, sample.text, sample.hindsight) == (
+        task.id,
+        "solve",
+        kind.expand_answer("7"),
+        True,
+    )
+    assert generation.prompt.tolist() == player.mind.vocabulary.encode(kind.brief_solve_prompt(task))
+    assert player.mind.vocabulary.decode(generation.tokens.tolist()) == "7"
+
+
+def test_nothing_is_recited_where_no_answer_came_with_a_task(tiny, tasks):
+    assert tiny().recite(tasks[0]) is None
+
+
+def test_a_player_whose_mind_does_not_learn_recites_nothing(world, tasks, monkeypatch):
+    monkeypatch.setattr(type(world.kinds[tasks[0].kind]), "brief_answer", lambda self, task: "7")
+    player, _ = player_with(world, BriefRecorder)
+    assert player.recite(tasks[0]) is None
+
+
 def test_hindsight_is_told_to_the_learner(tiny, tasks, monkeypatch):
     player, seen = tiny(), []
     monkeypatch.setattr(player.learner, "learn", lambda rows: seen.extend(rows) or {})

@@ -13,6 +13,7 @@ from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
+from autotelic.worlds.arm.tasks import read_setting
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import answer_text, fence
@@ -294,16 +295,40 @@ def test_a_start_solves_the_tasks_of_goals_that_it_leads_to_and_not_every_start_
         assert not all(verdict.solved for verdict in looking_back.judge([(other, start) for start in starts], 5))
 
 
+def known_answer(world, task):
+    kind = world.kinds[task.kind]
+    return Answer(kind.expand_answer(kind.brief_answer(task)))
+
+
 def test_what_else_can_be_asked_of_a_run_comes_with_a_question_and_would_be_admitted(world):
     (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
     others = world.siblings(task)
     assert {other.kind for other in others} == {"deduction", "abduction"}
     assert len({other.id for other in others} - {task.id}) == len(others) > 2
     assert world.siblings(task) == []  # once
-    for other in others:
-        assert (other.spec["setting"], other.spec["controller"]) == (task.spec["setting"], task.spec["controller"])
+    assert {other.spec["controller"] for other in others} == {task.spec["controller"]}
+    here = [other for other in others if other.spec["setting"] == task.spec["setting"]]
+    assert {other.kind for other in here} == {"deduction", "abduction"}
+    for other in here:
         (again,) = world.admit([world.restate(other.kind, other.spec)], 2)
         assert again == other
+
+
+def test_the_answer_that_comes_with_a_question_is_right_at_every_start(world):
+    (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
+    asked = [task, *world.siblings(task)]
+    assert {each.kind for each in asked} == {"deduction", "abduction"}
+    assert len({json.dumps(each.spec["setting"]) for each in asked}) > 1
+    pairs = [(each, known_answer(world, each)) for each in asked]
+    assert all(verdict.solved for verdict in world.judge(pairs, 3))
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [([0.4, 0.2], " red_box front_left"), ([0.41, 0.2], None), ([0.4, 0.2, 0.5], None)],
+)
+def test_only_a_start_at_a_spot_has_brief_words(at, words):
+    assert brief.places_words(read_setting({"objects": [{"color": "red", "shape": "box", "at": at}]})) == words
 
 
 def test_siblings_that_are_held_out_stay_out():

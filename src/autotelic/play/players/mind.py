@@ -138,6 +138,17 @@ class MindPlayer(Player):
             return None
         return replace(sample, task=task.id, trace=_trace(said), hindsight=True)
 
+    def recite(self, task: Task) -> Sample | None:
+        if self.learner is None or not self.mind.brief:
+            return None
+        kind = self.world.kind_of(task)
+        answer = kind.brief_answer(task)
+        if answer is None:
+            return None
+        (prompt,) = self._solve_prompts([kind], [task])
+        said = self.mind.reciting(prompt, answer)
+        return Sample("solve", task.kind, kind.expand_answer(answer), task.id, _trace(said), hindsight=True)
+
     def _withheld_prompts(self) -> list[str]:
         """The prompts that are only to measure with."""
         world = self.world

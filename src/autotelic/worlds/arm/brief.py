@@ -210,6 +210,13 @@ def scene_words(setting: Setting, places: bool) -> str:
     return worded([*words, *(fixture.name for fixture in setting.scene.fixtures)])
 
 
+def places_words(setting: Setting) -> str | None:
+    """Each thing with the spot where it stands; None where one stands elsewhere, or is turned."""
+    spots = {(*place, 0.0): name for name, place in SPOTS.items()}
+    words = [(thing.name, spots.get(setting.start[thing.name])) for thing in setting.scene.things]
+    return worded([word for pair in words for word in pair if word]) if all(spot for _, spot in words) else None
+
+
 def nearest_spot(x: float, y: float) -> str:
     return min(SPOTS, key=lambda name: (SPOTS[name][0] - x) ** 2 + (SPOTS[name][1] - y) ** 2)
 

@@ -126,6 +126,21 @@ def free_spots(scene: Scene) -> list[str]:
     return [name for name, (x, y) in SPOTS.items() if crowded(alone, {"probe": (x, y, 0.0)}) is None]
 
 
+def at_spots(
+    scene: Scene, rng: np.random.Generator, known: Sequence[Mapping[str, Placement]]
+) -> dict[str, Placement] | None:
+    """A start with each thing at a spot of its own, other than those that are known; None where none is found."""
+    free = free_spots(scene)
+    if len(free) < len(scene.things):
+        return None
+    for _ in range(TRIES):
+        chosen = rng.permutation(len(free))[: len(scene.things)].tolist()
+        start = {thing.name: (*SPOTS[free[at]], 0.0) for thing, at in zip(scene.things, chosen, strict=True)}
+        if start not in known and crowded(scene, start) is None:
+            return start
+    return None
+
+
 def region_of(scene: Scene, position: Sequence[float], held: bool, containers: Mapping[str, bool]) -> str:
     """Where a thing ended up: in the gripper, in a container, on one of the table's three columns, or off the table."""
     if held:

@@ -115,114 +115,114 @@ DEDUCTION = """\
  on button move yellow_cylinder right close up<scene> green_box back_left yellow_cylinder front_middle button<ask> lifted yellow_cylinder right_of green_box button<where> green_box
 """
 ABDUCTION = """\
- move drawer close move yellow_box left move yellow_cylinder<goal> open drawer<scene> red_cylinder front_middle yellow_box back_right yellow_cylinder front_left drawer
- move red_box down move bin front move blue_sphere above bin<goal> at red_box middle<scene> blue_sphere front_middle red_box front_left bin drawer
- behind yellow_cylinder move yellow_cylinder left left_of yellow_cylinder right_of yellow_cylinder move drawer<goal> at yellow_cylinder back<scene> blue_sphere front_middle yellow_cylinder back_right yellow_sphere front_right drawer
- on red_cylinder down right<goal> at red_cylinder middle<scene> green_sphere back_middle red_cylinder back_left bin
+ up move yellow_cylinder above button<goal> left_of yellow_cylinder red_sphere<scene> red_cylinder back_left red_sphere back_middle yellow_cylinder front_middle bin button
+ on red_cylinder down right<goal> behind green_sphere bin<scene> green_sphere back_middle red_cylinder back_left bin
  left_of yellow_sphere on button above yellow_sphere move yellow_sphere right_of blue_cylinder right_of blue_cylinder<goal> at yellow_sphere right<scene> blue_box back_left blue_cylinder back_right yellow_sphere front_middle button
  left right_of green_box middle<goal> right_of green_sphere drawer<scene> green_box front_left green_sphere front_middle bin drawer
  down right_of green_box left move green_cylinder in_front_of green_box right_of green_cylinder<goal> at green_cylinder middle<scene> green_box back_left green_cylinder back_right
  move green_cylinder down left move green_cylinder on green_cylinder move green_cylinder<goal> at green_cylinder back<scene> green_cylinder back_right
- move red_box close right above bin home back<goal> behind red_box red_cylinder<scene> blue_box back_middle red_box front_middle red_cylinder front_left bin
- move yellow_cylinder middle move blue_box move yellow_cylinder behind blue_box up<goal> at yellow_cylinder middle<scene> blue_box front_middle green_cylinder back_left yellow_cylinder front_right button
+ move red_box close right above bin home back<goal> left_of blue_box red_box<scene> blue_box back_middle red_box front_middle red_cylinder front_left bin
  close open move red_sphere above button<goal> left_of red_sphere green_sphere<scene> green_sphere back_middle red_sphere front_middle bin button
- move drawer close in_front_of blue_box middle<goal> open drawer<scene> blue_box front_middle drawer
  move blue_sphere move yellow_cylinder in_front_of yellow_cylinder right_of yellow_cylinder<goal> at blue_sphere middle<scene> blue_sphere front_left red_box back_left yellow_cylinder back_middle bin
  move green_cylinder back move green_cylinder middle close move red_box<goal> left_of blue_box green_cylinder<scene> blue_box front_middle green_cylinder back_left red_box back_middle bin button
- move blue_cylinder front close home left_of blue_cylinder<goal> at green_cylinder middle<scene> blue_box front_middle blue_cylinder back_right green_cylinder front_right drawer
+ move red_sphere left left move red_sphere<goal> at red_sphere left<scene> red_sphere front_middle bin drawer
  move yellow_sphere behind drawer on yellow_sphere right_of drawer move yellow_sphere above yellow_sphere<goal> at yellow_sphere middle<scene> yellow_sphere back_right drawer
- left_of yellow_cylinder in_front_of green_box back move blue_sphere left_of green_box right<goal> at blue_sphere middle<scene> blue_sphere front_left green_box front_right yellow_cylinder front_middle
- down in_front_of bin move red_sphere above bin<goal> right_of red_sphere drawer<scene> red_sphere front_left bin drawer
+ left_of yellow_cylinder in_front_of green_box back move blue_sphere left_of green_box right<goal> behind blue_sphere yellow_cylinder<scene> blue_sphere front_left green_box front_right yellow_cylinder front_middle
  move red_cylinder middle move red_box<goal> left_of blue_cylinder red_cylinder<scene> blue_cylinder back_left red_box back_right red_cylinder front_left
- move blue_sphere move drawer move blue_sphere down move red_cylinder<goal> at blue_sphere middle<scene> blue_sphere back_right red_cylinder front_middle yellow_box front_right button drawer
  right_of green_cylinder left_of green_cylinder right home open open<goal> right_of blue_sphere green_cylinder<scene> blue_sphere back_left green_cylinder back_middle red_sphere front_right
+ middle move blue_cylinder left behind green_sphere<goal> left_of blue_cylinder blue_sphere<scene> blue_cylinder back_middle blue_sphere front_middle green_sphere front_left bin
  front right_of green_sphere above blue_sphere right_of blue_sphere on blue_sphere move blue_sphere<goal> at green_sphere left<scene> blue_sphere back_left green_sphere back_right
  move red_box move red_box middle left close home<goal> behind blue_box red_box<scene> blue_box back_left green_cylinder front_middle red_box back_middle bin
  move red_sphere move yellow_cylinder back back<goal> at red_sphere left<scene> green_sphere front_middle red_sphere back_middle yellow_cylinder back_left
  back behind drawer move blue_sphere middle left_of red_box move blue_sphere<goal> at blue_sphere middle<scene> blue_sphere back_right red_box front_right drawer
- up above blue_cylinder open in_front_of blue_cylinder right back<goal> at blue_cylinder back<scene> blue_cylinder front_right drawer
- move red_cylinder move blue_sphere move green_box move blue_sphere<goal> at blue_sphere middle<scene> blue_sphere back_right green_box front_left red_cylinder back_left
- left_of green_cylinder right close move yellow_box right_of green_cylinder close<goal> left_of yellow_box yellow_cylinder<scene> green_cylinder front_middle yellow_box back_right yellow_cylinder front_right drawer
+ move red_cylinder move blue_sphere move green_box move blue_sphere<goal> at red_cylinder middle<scene> blue_sphere back_right green_box front_left red_cylinder back_left
  home in_front_of yellow_box move yellow_box move green_box left<goal> behind yellow_box green_box<scene> green_box front_right yellow_box front_left
  up left_of yellow_sphere move bin close down<goal> at yellow_sphere middle<scene> red_cylinder front_middle yellow_sphere front_left bin drawer
  close move red_sphere in_front_of yellow_sphere front above yellow_box<goal> at red_sphere back<scene> red_sphere back_right yellow_box front_middle yellow_sphere front_right
  front back right_of green_box middle in_front_of green_cylinder<goal> at green_box middle<scene> green_box back_right green_cylinder front_left
+ move red_cylinder middle<goal> at red_cylinder middle<scene> blue_cylinder back_middle red_cylinder back_left button
  move green_cylinder move green_cylinder left<goal> at red_box left<scene> green_cylinder front_right red_box front_middle drawer
  home close move red_sphere in_front_of red_sphere<goal> in_front_of red_sphere button<scene> red_cylinder back_middle red_sphere front_middle yellow_box back_left bin button
- home move red_sphere close up above red_cylinder behind red_cylinder<goal> at red_sphere middle<scene> red_cylinder front_middle red_sphere front_right yellow_cylinder back_right button drawer
  up move green_box open down move yellow_cylinder home<goal> left_of green_cylinder green_box<scene> green_box front_left green_cylinder back_left yellow_cylinder back_right
  right_of green_sphere left_of green_sphere front down above button<goal> at green_sphere front<scene> blue_box front_middle green_sphere back_right red_cylinder back_left button
  behind blue_cylinder left move blue_cylinder right_of blue_sphere<goal> at blue_cylinder middle<scene> blue_cylinder back_left blue_sphere back_right
  move green_cylinder open move green_box<goal> right_of green_cylinder drawer<scene> blue_box front_left green_box front_right green_cylinder front_middle drawer
- move green_sphere move green_sphere right_of button<goal> at green_sphere middle<scene> green_sphere back_right button drawer
  move red_box move yellow_cylinder close left_of yellow_cylinder move yellow_cylinder up<goal> left_of red_box yellow_sphere<scene> red_box back_middle yellow_cylinder back_left yellow_sphere front_middle button
- move red_sphere left move green_sphere<goal> at red_sphere middle<scene> green_sphere back_right red_sphere front_right
+ move red_sphere left move green_sphere<goal> left_of red_sphere green_sphere<scene> green_sphere back_right red_sphere front_right
+ middle move yellow_sphere right move bin<goal> behind yellow_sphere red_box<scene> red_box front_left yellow_sphere front_middle bin
  left_of red_box in_front_of button right move red_box left_of yellow_cylinder right_of blue_sphere<goal> at blue_sphere left<scene> blue_sphere front_middle red_box front_right yellow_cylinder back_middle button
  in_front_of blue_cylinder move red_cylinder close on green_box home<goal> right_of blue_cylinder red_cylinder<scene> blue_cylinder back_right green_box front_middle red_cylinder front_right
+ move yellow_cylinder left left_of green_sphere right_of green_sphere move yellow_cylinder middle<goal> at yellow_cylinder middle<scene> green_sphere front_left yellow_cylinder back_left bin
  move green_cylinder move blue_cylinder home<goal> at green_cylinder middle<scene> blue_cylinder back_right green_cylinder back_left
- move yellow_box close move yellow_box back left right_of yellow_box<goal> at yellow_box back<scene> blue_cylinder front_middle yellow_box back_right drawer
- move green_cylinder close middle<goal> right_of blue_cylinder drawer<scene> blue_cylinder front_middle green_cylinder front_left bin drawer
- move blue_box left home<goal> at blue_box middle<scene> blue_box back_right red_sphere front_right
- middle move green_cylinder right down left_of green_cylinder<goal> at green_cylinder middle<scene> green_cylinder front_left red_sphere back_left bin
- behind yellow_cylinder down move yellow_cylinder back close front<goal> in_front_of yellow_cylinder button<scene> yellow_cylinder back_middle bin button
+ move green_cylinder close middle<goal> at green_cylinder middle<scene> blue_cylinder front_middle green_cylinder front_left bin drawer
  move yellow_sphere move yellow_cylinder middle close home<goal> right_of yellow_cylinder drawer<scene> yellow_cylinder front_middle yellow_sphere front_left drawer
- left move yellow_cylinder left in_front_of red_cylinder move yellow_cylinder<goal> behind yellow_cylinder red_cylinder<scene> red_cylinder front_right yellow_cylinder front_left
+ down move red_cylinder in_front_of red_box front right_of red_box middle<goal> left_of red_box red_cylinder<scene> red_box front_middle red_cylinder back_middle button
  move green_cylinder move button<goal> left_of green_cylinder blue_sphere<scene> blue_sphere back_middle green_cylinder front_middle yellow_box back_left bin button
  open up move red_sphere in_front_of blue_sphere on blue_sphere close<goal> at red_sphere middle<scene> blue_sphere front_middle red_sphere front_left bin drawer
- move yellow_sphere behind blue_sphere above yellow_cylinder left_of drawer close right_of yellow_cylinder<goal> at yellow_sphere middle<scene> blue_sphere back_right yellow_cylinder front_middle yellow_sphere front_left drawer
  right_of yellow_box left_of drawer left<goal> left_of yellow_box yellow_cylinder<scene> red_cylinder front_middle yellow_box back_right yellow_cylinder front_right button drawer
+ move green_box move drawer move green_box<goal> left_of green_box red_box<scene> green_box back_right red_box front_right button drawer
  move red_box above blue_box move yellow_box<goal> left_of red_box yellow_box<scene> blue_box front_left red_box front_right yellow_box back_right
  move red_cylinder move blue_box open above blue_box close in_front_of red_cylinder<goal> at red_cylinder middle<scene> blue_box front_right red_box back_right red_cylinder front_left drawer
  move yellow_box middle<goal> left_of yellow_cylinder green_cylinder<scene> green_cylinder back_middle yellow_box front_right yellow_cylinder front_middle
- home move green_cylinder left_of green_cylinder middle above green_cylinder close<goal> behind red_box green_cylinder<scene> green_cylinder front_middle red_box front_left drawer
+ home move button move yellow_sphere right middle above blue_cylinder<goal> at yellow_sphere left<scene> blue_cylinder back_left blue_sphere front_right yellow_sphere back_middle button
+ move blue_box move blue_sphere move blue_box middle<goal> at blue_sphere middle<scene> blue_box back_middle blue_cylinder front_right blue_sphere back_right
  open behind button move blue_cylinder close move yellow_sphere left_of blue_cylinder<goal> lifted blue_cylinder<scene> blue_cylinder back_middle yellow_sphere back_right button
+ down left_of blue_sphere left move blue_sphere move yellow_cylinder<goal> at blue_sphere left<scene> blue_sphere front_middle yellow_cylinder back_left
+ right_of red_cylinder move red_box in_front_of red_sphere open front left_of bin<goal> left_of red_cylinder red_sphere<scene> red_box front_middle red_cylinder back_left red_sphere front_left bin
  move green_sphere up left_of green_cylinder right<goal> left_of blue_sphere green_sphere<scene> blue_sphere front_right green_cylinder back_middle green_sphere back_right
- move blue_cylinder down home move blue_cylinder move yellow_cylinder<goal> left_of blue_cylinder yellow_box<scene> blue_cylinder back_right yellow_box front_right yellow_cylinder front_middle drawer
- left in_front_of red_box back move red_box close in_front_of red_box<goal> in_front_of red_box button<scene> red_box front_right button
- move red_cylinder left left_of blue_sphere home middle in_front_of blue_cylinder<goal> left_of blue_cylinder blue_sphere<scene> blue_cylinder back_left blue_sphere front_left red_cylinder back_middle
+ move blue_cylinder down home move blue_cylinder move yellow_cylinder<goal> in_front_of blue_cylinder drawer<scene> blue_cylinder back_right yellow_box front_right yellow_cylinder front_middle drawer
+ move red_cylinder left left_of blue_sphere home middle in_front_of blue_cylinder<goal> at red_cylinder back<scene> blue_cylinder back_left blue_sphere front_left red_cylinder back_middle
+ left_of blue_box left middle<goal> left_of blue_cylinder blue_box<scene> blue_box front_left blue_cylinder back_middle green_cylinder back_right
  move button left move yellow_cylinder middle in_front_of button move button<goal> pressed button<scene> yellow_cylinder back_middle button
- right back move yellow_box behind button left<goal> left_of yellow_box green_sphere<scene> green_box back_middle green_sphere front_right yellow_box back_right button
- above drawer move drawer close move blue_box<goal> open drawer<scene> blue_box front_right drawer
+ move red_cylinder move red_cylinder move button move button close<goal> at red_cylinder middle<scene> green_sphere back_left red_cylinder front_right yellow_sphere back_right button
+ close down move red_sphere front right on yellow_cylinder<goal> behind green_box red_sphere<scene> green_box front_right red_sphere front_middle yellow_cylinder back_middle
+ move yellow_sphere left_of green_box right_of green_box close in_front_of yellow_sphere<goal> at yellow_sphere middle<scene> green_box front_right green_cylinder back_right yellow_sphere front_left drawer
  move drawer move red_sphere on drawer open<goal> open drawer<scene> red_sphere front_right drawer
  move red_cylinder right move red_cylinder<goal> left_of red_box red_cylinder<scene> green_box back_right red_box front_middle red_cylinder back_middle
+ on green_sphere down move button move button close left<goal> in_front_of green_sphere drawer<scene> blue_cylinder front_middle green_sphere back_right button drawer
  move yellow_box move button down open move bin close<goal> left_of yellow_box red_cylinder<scene> red_cylinder back_middle yellow_box front_middle bin button
+ left_of yellow_sphere left_of blue_cylinder above yellow_sphere behind blue_cylinder<goal> at yellow_sphere middle<scene> blue_cylinder front_right yellow_box front_middle yellow_sphere front_left
  move red_cylinder move button left_of red_cylinder close move red_cylinder right_of button<goal> in_front_of red_cylinder button<scene> red_cylinder front_right yellow_sphere back_left button
- left_of green_cylinder left_of green_cylinder middle right<goal> left_of blue_sphere green_cylinder<scene> blue_sphere front_right green_box front_middle green_cylinder back_right button drawer
+ middle move yellow_sphere on button right right_of green_cylinder<goal> at yellow_sphere middle<scene> green_cylinder back_middle yellow_sphere front_right button
+ right_of yellow_cylinder move button close<goal> at yellow_cylinder back<scene> blue_box back_middle red_sphere front_right yellow_cylinder back_right button
+ move yellow_box left on yellow_box open left<goal> at yellow_box middle<scene> green_box front_middle red_sphere front_right yellow_box back_right button
+ move red_cylinder move red_cylinder move green_cylinder on red_cylinder middle<goal> at red_cylinder middle<scene> blue_cylinder front_middle green_cylinder back_left red_cylinder back_right
  front move red_box open left_of green_sphere middle up<goal> right_of red_box drawer<scene> green_sphere front_left red_box front_middle bin drawer
  move yellow_box left<goal> left_of red_cylinder button<scene> blue_cylinder front_middle red_cylinder back_left yellow_box back_middle bin button
+ move green_cylinder down right middle middle close<goal> right_of green_cylinder drawer<scene> green_cylinder front_middle drawer
  move yellow_sphere middle right_of drawer<goal> right_of yellow_sphere drawer<scene> yellow_sphere front_left drawer
  move blue_cylinder middle<goal> left_of blue_cylinder blue_sphere<scene> blue_cylinder back_right blue_sphere front_right
  move red_box left_of red_box move blue_cylinder up right behind red_cylinder<goal> right_of red_box drawer<scene> blue_cylinder back_right red_box front_middle red_cylinder front_right drawer
+ move green_cylinder close close behind green_cylinder right<goal> behind green_cylinder yellow_cylinder<scene> green_cylinder back_left yellow_box front_right yellow_cylinder back_middle
  right up open move yellow_cylinder right_of yellow_box behind red_sphere<goal> left_of yellow_box yellow_cylinder<scene> red_sphere front_left yellow_box back_right yellow_cylinder front_right drawer
- down down front move drawer middle move green_cylinder<goal> open drawer<scene> green_cylinder front_right drawer
  right_of button move yellow_box right_of drawer<goal> right_of green_cylinder drawer<scene> green_cylinder front_middle yellow_box front_right button drawer
+ move blue_cylinder left move blue_cylinder right_of green_sphere<goal> left_of blue_cylinder green_sphere<scene> blue_cylinder back_middle green_sphere front_middle button
  move red_cylinder close right_of green_cylinder<goal> behind red_cylinder green_box<scene> green_box front_right green_cylinder back_middle red_cylinder front_left
- middle home move button in_front_of bin move yellow_sphere move bin<goal> left_of red_sphere yellow_sphere<scene> red_sphere back_middle yellow_box back_left yellow_sphere front_middle bin button
- move red_box move blue_box right_of red_box open back above red_box<goal> behind blue_box bin<scene> blue_box back_middle red_box back_left yellow_cylinder front_middle bin
- above blue_sphere move drawer above red_cylinder on blue_sphere right open<goal> open drawer<scene> blue_sphere front_middle red_cylinder front_right drawer
+ in_front_of green_cylinder move blue_box home right behind button back<goal> behind green_cylinder red_cylinder<scene> blue_box front_middle green_cylinder back_left red_cylinder back_middle bin button
  front close move yellow_sphere behind yellow_box behind yellow_sphere<goal> left_of yellow_sphere green_sphere<scene> green_sphere front_right yellow_box front_middle yellow_sphere back_right drawer
- move blue_cylinder front right<goal> pressed button<scene> blue_cylinder back_left blue_sphere front_middle green_sphere back_middle bin button
- move drawer down move yellow_cylinder move drawer move blue_box<goal> open drawer<scene> blue_box front_middle blue_cylinder front_right yellow_cylinder back_right button drawer
- move green_cylinder back down move red_box close right<goal> left_of green_cylinder green_box<scene> green_box back_right green_cylinder front_right red_box back_middle
+ behind red_sphere back move button down<goal> behind yellow_cylinder red_sphere<scene> red_sphere back_middle yellow_cylinder back_right button
+ move blue_cylinder front right<goal> left_of green_sphere blue_sphere<scene> blue_cylinder back_left blue_sphere front_middle green_sphere back_middle bin button
+ move green_cylinder open left_of yellow_sphere move green_cylinder in_front_of yellow_sphere<goal> behind green_cylinder yellow_sphere<scene> green_cylinder front_middle yellow_sphere front_left
+ home middle move red_sphere close move yellow_cylinder in_front_of red_sphere<goal> behind yellow_sphere yellow_cylinder<scene> red_sphere back_middle yellow_cylinder front_right yellow_sphere front_middle
+ left_of button right move blue_sphere home<goal> left_of red_cylinder green_cylinder<scene> blue_sphere back_right green_cylinder front_middle red_cylinder back_middle button
  on blue_box move green_cylinder close middle behind bin above bin<goal> behind blue_box green_cylinder<scene> blue_box back_left green_cylinder back_middle green_sphere front_middle bin
- move red_cylinder move bin<goal> left_of green_box red_cylinder<scene> green_box back_middle red_cylinder front_middle yellow_cylinder back_left bin
+ right behind yellow_box move yellow_box middle on yellow_cylinder<goal> right_of yellow_box button<scene> yellow_box back_left yellow_cylinder front_middle button
+ behind bin left_of green_box above bin close move bin<goal> left_of yellow_box green_box<scene> blue_box back_left green_box back_middle yellow_box front_middle bin button
  move green_sphere right_of green_sphere left move yellow_cylinder<goal> right_of yellow_cylinder red_sphere<scene> green_sphere front_right red_sphere front_left yellow_cylinder back_left
+ right_of red_box left close left close up<goal> left_of green_sphere drawer<scene> green_sphere front_middle red_box front_right red_sphere back_right button drawer
+ behind drawer move yellow_cylinder above green_box behind green_box<goal> right_of yellow_cylinder drawer<scene> blue_sphere back_right green_box front_right yellow_cylinder front_middle drawer
  up up move red_cylinder home in_front_of yellow_box middle<goal> right_of red_cylinder button<scene> red_cylinder back_left yellow_box front_middle button
- front left_of yellow_cylinder open down move red_box middle<goal> left_of red_box green_box<scene> green_box back_right red_box front_right yellow_cylinder front_middle
- move red_sphere above blue_box close open on blue_box up<goal> left_of red_sphere yellow_sphere<scene> blue_box back_left red_sphere back_right yellow_sphere front_middle
+ move blue_box right above blue_box<goal> left_of blue_sphere blue_box<scene> blue_box back_left blue_sphere front_left bin
  move drawer above green_cylinder close middle left<goal> open drawer<scene> blue_cylinder back_right green_cylinder front_right drawer
- above red_cylinder move red_cylinder down close up move bin<goal> behind red_cylinder yellow_box<scene> red_cylinder front_middle yellow_box front_left bin drawer
- move green_box move yellow_sphere move blue_sphere right_of blue_sphere middle behind yellow_sphere<goal> behind blue_sphere yellow_sphere<scene> blue_sphere front_right green_box back_right yellow_sphere front_middle
+ move green_box move yellow_sphere move blue_sphere right_of blue_sphere middle behind yellow_sphere<goal> left_of blue_sphere yellow_sphere<scene> blue_sphere front_right green_box back_right yellow_sphere front_middle
+ move blue_box in_front_of button move red_cylinder home in_front_of blue_box<goal> right_of red_cylinder button<scene> blue_box back_right blue_cylinder front_middle red_cylinder back_left button
  close back up in_front_of button move yellow_sphere<goal> behind yellow_sphere bin<scene> blue_sphere back_left red_sphere front_middle yellow_sphere back_middle bin button
- behind green_sphere front middle<goal> right_of green_sphere drawer<scene> blue_sphere back_right green_sphere front_left red_sphere front_right drawer
- move green_sphere middle right_of yellow_box close<goal> left_of yellow_box red_sphere<scene> green_sphere back_left red_sphere back_middle yellow_box front_middle bin button
+ middle left_of button move yellow_box move blue_cylinder home open<goal> right_of yellow_box button<scene> blue_cylinder back_middle yellow_box back_left button
+ left_of green_sphere middle move yellow_cylinder close right_of drawer close<goal> in_front_of green_sphere yellow_cylinder<scene> blue_box back_right green_sphere front_right yellow_cylinder front_middle button drawer
+ above yellow_sphere up move red_sphere in_front_of yellow_cylinder in_front_of yellow_sphere middle<goal> right_of red_sphere drawer<scene> red_sphere front_left yellow_cylinder front_right yellow_sphere back_right drawer
  right_of blue_box middle right_of bin<goal> behind green_sphere bin<scene> blue_box back_left green_sphere back_middle yellow_cylinder front_middle bin button
- move drawer right_of yellow_cylinder home right_of yellow_cylinder close<goal> open drawer<scene> blue_sphere back_right yellow_cylinder front_right drawer
- left move green_sphere right_of bin<goal> left_of red_cylinder green_sphere<scene> green_sphere back_middle red_cylinder front_middle bin
+ move drawer right_of yellow_cylinder home right_of yellow_cylinder close<goal> behind blue_sphere drawer<scene> blue_sphere back_right yellow_cylinder front_right drawer
  above green_cylinder middle move green_cylinder close move bin<goal> inside green_cylinder bin<scene> green_cylinder back_left yellow_box back_middle bin
  left_of yellow_sphere left left_of yellow_sphere in_front_of yellow_sphere home close<goal> right_of yellow_sphere drawer<scene> yellow_sphere front_left bin drawer
- front move blue_cylinder left down move button<goal> pressed button<scene> blue_cylinder front_middle bin button
- move bin open close move green_box up<goal> behind green_box bin<scene> green_box back_left bin
- move green_box move green_box behind button back front move red_cylinder<goal> behind green_box red_cylinder<scene> green_box back_left red_cylinder back_middle button
- home open move yellow_sphere move button middle<goal> left_of yellow_sphere red_sphere<scene> red_sphere front_middle yellow_sphere back_middle bin button
+ left move red_sphere left_of red_cylinder move red_sphere close<goal> left_of yellow_cylinder red_sphere<scene> red_cylinder front_right red_sphere front_left yellow_cylinder back_left
 """

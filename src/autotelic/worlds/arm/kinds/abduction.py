@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ class Abduction(Question):
     feedback = True
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
     goal_at = "$.goal"
-    trivial = "most other starts lead to the goal as well"
+    trivial = "other starts lead to the goal as well"
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
 
     # Texts
@@ -47,7 +48,7 @@ class Abduction(Question):
         return paragraphs(
             f"Write a new task of the kind {self.name}: {self.asks}",
             "Write a scene with a place for each object, a controller, and predicates that do not hold at the start and"
-            " do hold at the end. Most other starts must not lead there. Without a goal, one is found by running it.",
+            " do hold at the end. Few other starts may lead there. Without a goal, one is found by running it.",
             base.SCENE_RULES,
             base.goal_rules(),
             base.controller_rules(),
@@ -89,6 +90,9 @@ class Abduction(Question):
         rows = [row for row in brief.read_scene(text)["objects"] if isinstance(row, dict)]
         return json.dumps({f"{row['color']}_{row['shape']}": row["at"] for row in rows})
 
+    def brief_answer(self, task: Task) -> str | None:
+        return brief.places_words(read_setting(task.spec["setting"]))
+
     # From text to verdict
 
     def draft(self, proposal: Proposal) -> Draft:
@@ -126,11 +130,11 @@ class Abduction(Question):
                 yield [predicate]
 
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
-        """Of the other starts, at most half may lead to the goal as well."""
+        """None of the other starts may lead to the goal as well: chance would answer it."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for goal in self._possible(draft, setting, own):
-            if 2 * sum(_works(goal, setting, each) for each in others) <= len(others):
+            if not any(_works(goal, setting, each) for each in others):
                 start = {name: list(place) for name, place in setting.start.items()}
                 yield {**draft.spec, "goal": [predicate.plain() for predicate in goal], "start": start}
 
@@ -163,10 +167,13 @@ class Abduction(Question):
         return Grade("wrong", min(score, 0.99), f"{only.how} {only.detail}".strip())
 
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
-        """The same controller with other goals that it reached from this start, not from every one that was tried."""
+        """The same controller with other goals that it reached from this start, and not from most that were tried."""
         scene = read_setting(task.spec["setting"]).scene
-        reached = [set(base.made_true(scene, only)) if base.whole(only) else set() for _, (only,) in tried]
-        known = set.intersection(*reached).union(_goal(task.spec) if len(task.spec["goal"]) == 1 else ())
+        reached = [set(base.made_true(scene, only)) if base.whole(only) else set[Predicate]() for _, (only,) in tried]
+        apart = {attempt.jobs[0].start: found for (attempt, _), found in zip(tried, reached, strict=True)}
+        many = Counter(goal for found in apart.values() for goal in found)
+        known = {goal for goal, times in many.items() if 2 * times > len(apart)}
+        known |= set(_goal(task.spec)) if len(task.spec["goal"]) == 1 else set()
         return [
             [
                 Other(_started(task, scene, attempt.jobs[0].start, goal))

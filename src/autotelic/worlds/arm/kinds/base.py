@@ -206,6 +206,14 @@ def require_sound(ended: Ended) -> None:
         raise RefusedError(ended.how, ended.detail or "the controller does not end")
 
 
+def sound(ended: Ended) -> bool:
+    try:
+        require_sound(ended)
+    except RefusedError:
+        return False
+    return True
+
+
 def start_of(start: Mapping[str, Placement]) -> tuple[tuple[str, Placement], ...]:
     return tuple(sorted((name, (float(x), float(y), float(yaw))) for name, (x, y, yaw) in start.items()))
 
@@ -245,14 +253,15 @@ def drawn_start(
 
 
 def other_starts(setting: Setting, count: int) -> list[dict[str, Placement]]:
-    """Starts that have nothing to do with the setting's own, always the same ones."""
-    key = content_address(setting.plain())
-    found = (drawn_start(_centred(setting), (), ANYWHERE, 0.0, key, at, seed=0) for at in range(count))
-    return [start for start in found if start is not None]
-
-
-def _centred(setting: Setting) -> Setting:
-    return Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
+    """Starts that have nothing to do with the setting's own, always the same ones: at spots, of which brief texts can
+    speak, where there is room for all at spots, and else anywhere."""
+    key, known = content_address(setting.plain()), [dict(setting.start)]
+    anywhere = Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
+    for at in range(count):
+        spotted = places.at_spots(setting.scene, seeds.generator(0, "spots", key, at), known)
+        start = spotted or drawn_start(anywhere, (), ANYWHERE, 0.0, key, at, seed=0)
+        known += [start] if start is not None else []
+    return known[1:]
 
 
 def made_true(scene: Scene, ended: Ended) -> list[Predicate]:

@@ -84,6 +84,9 @@ class Deduction(Question):
     def expanded(self, text: str) -> str:
         return text.strip()
 
+    def brief_answer(self, task: Task) -> str:
+        return brief.worded([*("yes" if held else "no" for held in task.spec["held"]), task.spec["region"]])
+
     # From text to verdict
 
     def draft(self, proposal: Proposal) -> Draft:

@@ -20,7 +20,7 @@ from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
 
 HORIZON = 15.0  # seconds that a controller has
 OTHERS = 3  # other starts that a question is tried with
-ALSO = 4  # questions of a kind that one controller in one scene is good for, beside the one that was proposed
+ALSO = 2  # questions of a kind that a controller is good for at each of the starts it was tried with
 
 
 class Question(ArmKind):
@@ -38,9 +38,17 @@ class Question(ArmKind):
         raise RefusedError("trivial", self.trivial)
 
     def also(self, spec: Mapping[str, Any], ended: Sequence[Ended]) -> list[dict[str, Any]]:
-        """Some of what this kind can ask about the controller and the scene of a task, of any kind of question."""
-        draft = Draft({"setting": spec["setting"], "controller": spec["controller"]}, ())
-        return list(itertools.islice(self.specs(draft, ended), ALSO))
+        """Some of what this kind can ask about the controller and the scene of a task, of any kind of question: at its
+        own start, and at those that it was checked with."""
+        setting, episodes = read_setting(spec["setting"]), checked(ended)
+        starts = [dict(setting.start), *base.other_starts(setting, len(episodes) - 1)]
+        found: list[dict[str, Any]] = []
+        for at, (start, own) in enumerate(zip(starts, episodes, strict=True)):
+            if base.sound(own):
+                draft = Draft({"setting": Setting(setting.scene, start).plain(), "controller": spec["controller"]})
+                seen = [own, own, *episodes[:at], *episodes[at + 1 :]]  # once more, as if it had been run again
+                found += itertools.islice(self.specs(draft, seen), ALSO)
+        return found
 
     def expand_proposal(self, text: str, request: Request) -> str:
         calls, _, scene = text.partition(brief.SCENE)
