@@ -202,7 +202,7 @@ class Loop:
     def _siblings(self, results: Sequence[Task | Rejection]) -> list[Task]:
         tasks = [result for result in results if isinstance(result, Task)]
         # In turn: what is attempted of them is of as many tasks as there are.
-        rounds = zip_longest(*(self.world.siblings(task) for task in tasks))
+        rounds = zip_longest(*(self.world.siblings(r) if isinstance(r, Task) else r.found for r in results))
         found = {sibling.id: sibling for each in rounds for sibling in each if sibling is not None}
         known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]

@@ -50,6 +50,7 @@ class Rejection:
     kind: str
     outcome: str
     reason: str
+    found: tuple[Task, ...] = ()  # what else could be asked of what was run for it
 
 
 @dataclass(frozen=True)

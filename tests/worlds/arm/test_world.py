@@ -323,6 +323,13 @@ def test_the_answer_that_comes_with_a_question_is_right_at_every_start(world):
     assert all(verdict.solved for verdict in world.judge(pairs, 3))
 
 
+def test_a_refused_question_gives_what_its_controller_does_at_other_starts(world):
+    (refused,) = world.admit([Proposal("abduction", question(" move red_box right", " red_box front_right"))], 1)
+    assert isinstance(refused, Rejection)
+    assert {each.spec["controller"] for each in refused.found} == {brief.program_of(" move red_box right")}
+    assert all(each.solved for each in world.judge([(each, known_answer(world, each)) for each in refused.found], 3))
+
+
 @pytest.mark.parametrize(
     ("at", "words"),
     [([0.4, 0.2], " red_box front_left"), ([0.41, 0.2], None), ([0.4, 0.2, 0.5], None)],

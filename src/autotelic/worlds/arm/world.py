@@ -27,7 +27,7 @@ and of controllers: syntax, no_entry, forbidden, and how an episode can end (see
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -117,7 +117,7 @@ class ArmWorld(World):
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
-        self._siblings: dict[str, list[tuple[str, dict[str, Any]]]] = {}  # of questions, until they are asked for
+        self._siblings: dict[str, list[Task]] = {}  # of questions, until they are asked for
 
     def close(self) -> None:
         self._workers.close()
@@ -139,8 +139,16 @@ class ArmWorld(World):
 
     def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
         """Tasks for what holds up. What is drawn here is drawn from the proposal itself: the seed changes nothing."""
-        results = self.admit_freely(proposals)
-        return [self.unless_heldout(result) if isinstance(result, Task) else result for result in results]
+        return [
+            self.unless_heldout(result)
+            if isinstance(result, Task)
+            else replace(result, found=tuple(self._free(result.found)))
+            for result in self.admit_freely(proposals)
+        ]
+
+    def _free(self, tasks: Iterable[Task]) -> list[Task]:
+        """Those that ask nothing that is held out."""
+        return [task for task in tasks if isinstance(self.unless_heldout(task), Task)]
 
     def admit_freely(self, proposals: Sequence[Proposal], thorough: bool = True) -> list[Task | Rejection]:
         """Without a look at the held-out suite, which is itself made with it. What is known not to be trivial need not
@@ -173,27 +181,34 @@ class ArmWorld(World):
                     raise each
                 draft, found, jobs = each
                 seen = [*found, *(next(more) for _ in jobs)]
-                task = self.make_task(proposal.kind, self.kinds[proposal.kind].spec(draft, seen))
-                if thorough:
-                    self._note_siblings(task, seen)
-                results.append(task)
+                results.append(self._task_of(proposal.kind, draft, seen, thorough))
             except RefusedError as refused:
                 results.append(Rejection(proposal.kind, refused.outcome, refused.reason or refused.outcome))
         return results
 
-    def _note_siblings(self, task: Task, seen: Sequence[Ended]) -> None:
-        if not isinstance(self.kinds[task.kind], Question):
-            return
+    def _task_of(self, name: str, draft: Draft, seen: Sequence[Ended], thorough: bool) -> Task | Rejection:
+        """The task that a draft makes. What else its episodes say is kept for `siblings`, or with the rejection."""
+        also = self._also(name, draft, seen) if thorough else []
+        try:
+            task = self.make_task(name, self.kinds[name].spec(draft, seen))
+        except RefusedError as refused:
+            return Rejection(name, refused.outcome, refused.reason or refused.outcome, tuple(also))
         if len(self._siblings) >= UNASKED:
             del self._siblings[next(iter(self._siblings))]  # the oldest
-        asking = [(name, kind) for name, kind in self.kinds.items() if isinstance(kind, Question)]
-        self._siblings[task.id] = [(name, spec) for name, kind in asking for spec in kind.also(task.spec, seen)]
+        self._siblings[task.id] = also
+        return task
+
+    def _also(self, name: str, draft: Draft, seen: Sequence[Ended]) -> list[Task]:
+        if not isinstance(self.kinds[name], Question):
+            return []
+        asking = [kind for kind in self.kinds.values() if isinstance(kind, Question)]
+        made = [self.make_task(kind.name, spec) for kind in asking for spec in kind.also(draft.spec, seen)]
+        return list({task.id: task for task in made}.values())
 
     def siblings(self, task: Task) -> list[Task]:
         """What else can be asked about the controller and the scene of a question that has just been admitted: the
         episodes which that took say it."""
-        found = {each.id: each for each in (self.make_task(*pair) for pair in self._siblings.pop(task.id, ()))}
-        return [each for each in found.values() if each.id != task.id and isinstance(self.unless_heldout(each), Task)]
+        return self._free(each for each in self._siblings.pop(task.id, ()) if each.id != task.id)
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)

@@ -9,7 +9,7 @@ from typing import Any
 
 from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.worlds.arm import brief, goals
-from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.episodes import Ended
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
@@ -39,6 +39,7 @@ class Abduction(Question):
     feedback = True
     asks = "given a controller and what shall hold at the end, find a place to start for each object."
     goal_at = "$.goal"
+    idle = "unreached", "this start does not lead to the goal"
     trivial = "other starts lead to the goal as well"
     answer_form = 'the start, as JSON: {"red_box": [x, y, yaw], …}, yaw may be left out'
 
@@ -107,15 +108,7 @@ class Abduction(Question):
             spec["goal"] = [predicate.plain() for predicate in goal]
         return Draft(spec, (questions.job(setting, setting.start, program),))
 
-    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
-        (own,) = ended
-        base.require_sound(own)
-        setting = read_setting(draft.spec["setting"])
-        if not any(self._possible(draft, setting, own)):
-            raise RefusedError("unreached", "this start does not lead to the goal")
-        return questions.checks(setting, draft.spec["controller"])
-
-    def _possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
+    def possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[list[Predicate]]:
         """Goals that are reached from the start given: the one that was proposed, or else any but that the gripper is
         somewhere, the hardest first."""
         if "goal" in draft.spec:
@@ -133,7 +126,7 @@ class Abduction(Question):
         """None of the other starts may lead to the goal as well: chance would answer it."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
-        for goal in self._possible(draft, setting, own):
+        for goal in self.possible(draft, setting, own):
             if not any(_works(goal, setting, each) for each in others):
                 start = {name: list(place) for name, place in setting.start.items()}
                 yield {**draft.spec, "goal": [predicate.plain() for predicate in goal], "start": start}

@@ -9,7 +9,7 @@ from typing import Any
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals
-from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.episodes import Ended
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
@@ -33,6 +33,7 @@ class Deduction(Question):
     name = "deduction"
     asks = "given a scene and a controller, say which predicates hold at the end, and where an object is then."
     goal_at = "$.ask"
+    idle = "trivial", "the answer is the same without the controller"
     trivial = "the answer is the same wherever things start"
     answer_form = 'yes or no for each predicate, in their order, and the region, such as "yes no left"'
 
@@ -102,15 +103,7 @@ class Deduction(Question):
             spec |= {"ask": [predicate.plain() for predicate in asked], "object": name}
         return Draft(spec, (questions.job(setting, setting.start, program),))
 
-    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
-        (own,) = ended
-        base.require_sound(own)
-        setting = read_setting(draft.spec["setting"])
-        if not any(self._possible(draft, setting, own)):
-            raise RefusedError("trivial", "the answer is the same without the controller")
-        return questions.checks(setting, draft.spec["controller"])
-
-    def _possible(
+    def possible(
         self, draft: Draft, setting: Setting, own: Ended, *chance: object
     ) -> Iterator[tuple[list[Predicate], str, tuple[list[bool], str]]]:
         """What can be asked, with its answer: what was proposed, or else some of what the controller has made true and
@@ -129,7 +122,7 @@ class Deduction(Question):
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
-        for asked, name, answer in self._possible(draft, setting, own):
+        for asked, name, answer in self.possible(draft, setting, own):
             elsewhere = [base.answer_of(asked, setting.scene, each.later, name) for each in others if each.later]
             if not elsewhere or any(each != answer for each in elsewhere):
                 yield _asking(draft, asked, name, answer)
@@ -174,7 +167,7 @@ class Deduction(Question):
             return []
         setting = read_setting(task.spec["setting"])
         draft = Draft({name: task.spec[name] for name in ("setting", "controller")}, ())
-        for asked, name, answer in self._possible(draft, setting, ended, said):
+        for asked, name, answer in self.possible(draft, setting, ended, said):
             if answer == said:
                 return [Other(_asking(draft, asked, name, answer))]
         return []

@@ -26,13 +26,25 @@ ALSO = 2  # questions of a kind that a controller is good for at each of the sta
 class Question(ArmKind):
     """A kind that asks about a controller."""
 
-    trivial: ClassVar[str]  # what is wrong with a proposal of which nothing can be asked
+    idle: ClassVar[tuple[str, str]]  # outcome and reason, where the controller has done nothing to ask about
+    trivial: ClassVar[str]  # the reason, where it has, and all that could be asked is the same at other starts
+
+    def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
+        """Where the controller does nothing at its own start too: at the others it may, and give questions."""
+        base.require_sound(ended[0])
+        return checks(read_setting(draft.spec["setting"]), draft.spec["controller"])
+
+    @abstractmethod
+    def possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[Any]:
+        """What can be asked of the draft's own episode alone."""
 
     @abstractmethod
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
         """All tasks that a controller in a scene makes, once all episodes were run."""
 
     def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
+        if not any(self.possible(draft, read_setting(draft.spec["setting"]), ended[0])):
+            raise RefusedError(*self.idle)
         for spec in self.specs(draft, ended):
             return spec
         raise RefusedError("trivial", self.trivial)
