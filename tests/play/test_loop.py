@@ -337,6 +337,44 @@ def test_answers_that_new_tasks_come_with_are_learned_from_once(make_loop, monke
     assert sorted(recited) == sorted((identity, 1.0) for identity in new)
 
 
+def asking(self, task: Task, answer: Answer) -> list[Proposal]:
+    """Whether its answer, and one more than that, is more than nothing."""
+    return [Proposal("more", f"{answer.text} 0"), Proposal("more", f"{answer.text} 1")] if task.kind == "sum" else []
+
+
+def test_what_answers_give_to_ask_is_archived_and_nobody_is_paid_for_it(make_loop, monkeypatch):
+    monkeypatch.setattr(SumWorld, "questions", asking)
+    player = Script(answers=["100", "200"])
+    loop = make_loop(player, questions=3)
+    loop.run(2)
+    asked = [entry for entry in loop.archive.tasks("more", limit=1000) if entry.task.spec["a"] >= 100]
+    assert len(asked) == 3
+    assert {entry.step for entry in asked} == {1}
+    assert not {entry.task.id for entry in asked} & {sample.task for sample, _ in player.taught[-1]}
+
+
+def test_the_answers_to_what_answers_give_to_ask_are_learned_in_hindsight(make_loop, monkeypatch):
+    monkeypatch.setattr(SumWorld, "questions", lambda self, task, answer: [Proposal("sum", f"{answer.text} 0")])
+    loop = make_loop(Reciter(answers=["100"]), questions=4, hindsight=True)
+    loop.run(2)
+    (new,) = [entry.task.id for entry in loop.archive.tasks("sum", limit=1000) if entry.task.spec["a"] == 100]
+    assert (new, 1.0) in [(sample.task, reward) for sample, reward in loop.solver.taught[-1] if sample.hindsight]
+
+
+def test_a_question_that_was_proposed_in_the_same_step_is_asked_once(make_loop, monkeypatch):
+    monkeypatch.setattr(SumWorld, "questions", lambda self, task, answer: [Proposal("sum", "7 7")])
+    loop = make_loop(Script(proposals=["7 7"]), questions=4, seeding=0)
+    loop.run(2)
+    assert len([entry for entry in loop.archive.tasks("sum", limit=1000) if entry.task.spec["a"] == 7]) == 1
+
+
+def test_nothing_is_asked_about_answers_unless_it_is_wanted(make_loop, monkeypatch):
+    monkeypatch.setattr(SumWorld, "questions", asking)
+    loop = make_loop(Script(answers=["100"]))
+    loop.run(2)
+    assert not [entry for entry in loop.archive.tasks("more", limit=1000) if entry.task.spec["a"] == 100]
+
+
 def test_without_hindsight_no_answer_is_recited(make_loop):
     loop = make_loop(Reciter(), hindsight=False)
     loop.run(2)

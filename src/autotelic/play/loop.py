@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from typing import Any
 
 from autotelic.errors import UserError
@@ -92,6 +92,7 @@ class Loop:
             wanted = min(self.config.proposals or self.config.batch, self.config.batch)
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
+            attempted = replace(attempted, questions=self._questions(step, proposed, attempted))
             pay = proposer_pay(proposed, attempted, self.reward), solver_pay(attempted, self.reward)
             learned = self._learn(proposed, attempted, *pay)
         # Before the step is archived, so that one whose measuring fails leaves no trace either.
@@ -264,6 +265,27 @@ class Loop:
             verdicts += judged
         return Attempted(tasks, samples, verdicts, critiques, practised)
 
+    def _questions(self, step: int, proposed: Proposed, attempted: Attempted) -> list[Task]:
+        """What some of the answers, drawn by chance, give to ask. Nobody proposed it, so nobody is paid."""
+        if not self.config.questions:
+            return []
+        tasks = {task.id: task for task in attempted.tasks}
+        said = {
+            (sample.task or "", sample.text): sample
+            for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True)
+            if verdict.evidence
+        }
+        rng = seeds.generator(self.seed, "questions", step)
+        drawn = [list(said.values())[at] for at in rng.permutation(len(said))]
+        asked = (self.world.questions(tasks[sample.task or ""], Answer(sample.text)) for sample in drawn)
+        with self._timed("questions"):
+            proposals = list(islice(chain.from_iterable(asked), self.config.questions))
+            admitted = self.world.admit(proposals, seeds.derive(self.seed, "questions", step))
+            results = self._without_duplicates(admitted)
+            found = [*(result for result in results if isinstance(result, Task)), *self._siblings(results)]
+        known = {made.id for made in (*proposed.results, *proposed.siblings) if isinstance(made, Task)}
+        return [task for task in found if task.id not in known]
+
     def _judged(self, tasks: Sequence[Task], samples: Sequence[Sample], seed: int, kind: str) -> list[Verdict]:
         pairs = [(task, Answer(sample.text, sample.claim)) for task, sample in zip(tasks, samples, strict=True)]
         with self._timed("judge", kind):
@@ -334,7 +356,8 @@ class Loop:
         with, which were found by trying."""
         found: dict[tuple[str, str], Sample] = {}
         if self.config.hindsight:
-            new = [task for task in (*proposed.results, *proposed.siblings) if isinstance(task, Task)]
+            made = (*proposed.results, *proposed.siblings, *attempted.questions)
+            new = [task for task in made if isinstance(task, Task)]
             for task, sample in ((task, self.solver.recite(task)) for task in new):
                 if sample is not None:
                     found[task.id, sample.text] = self._sorted(sample, task)
@@ -355,7 +378,7 @@ class Loop:
             admitted = [(task, row) for task, row in zip(proposed.results, rows, strict=True) if isinstance(task, Task)]
             refused = [(no, row) for no, row in zip(proposed.results, rows, strict=True) if isinstance(no, Rejection)]
             archive.add_tasks(step, [task for task, _ in admitted], [row for _, row in admitted])
-            archive.add_tasks(step, proposed.siblings)
+            archive.add_tasks(step, [*proposed.siblings, *attempted.questions])
             archive.add_rejections(step, [no for no, _ in refused], [row for _, row in refused])
             rows = archive.add_samples(step, attempted.samples, solver_pay)
             asked = [sample.task or "" for sample in attempted.samples]

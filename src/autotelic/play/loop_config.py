@@ -19,6 +19,7 @@ _LEAST = {
     "retries": 0,
     "retry_budget": 0,
     "critiques": 0,
+    "questions": 0,
 }
 
 
@@ -35,6 +36,7 @@ class LoopConfig:
     retry_budget: int = 64  # such tries a kind and step, at most
     critiques: int = 0  # answers a kind and step of which the solver is asked, before they are judged, what it thinks
     hindsight: bool = False  # learn from answers as from right ones to other tasks that they happen to solve
+    questions: int = 0  # answers a step that other kinds of tasks are made of: what do they do?
     # Share of attempts that should fail, told to the proposer: a number, or easy, medium, hard as the ladder has them.
     difficulty: float | str | None = None
     recent: int = 8  # ids of the newest tasks, told to the proposer

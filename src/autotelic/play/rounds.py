@@ -36,6 +36,7 @@ class Attempted:
     verdicts: Sequence[Verdict] = ()
     critiques: Sequence[Sample] = ()  # what the solver thought of some of them
     practised: Sequence[Task] = ()  # those of the tasks that the curriculum chose from the archive
+    questions: Sequence[Task] = ()  # that some of the answers gave to ask
 
 
 def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:

@@ -247,6 +247,10 @@ class World(ABC):
         """The same facts asked in other kinds: tasks that need no admission of their own."""
         return []
 
+    def questions(self, task: Task, answer: Answer) -> list[Proposal]:
+        """Proposals that ask what an answer does: where answers are mechanisms, other kinds can ask about them."""
+        return []
+
     def row_of(self, task: Task) -> str:
         """What a held-out task is counted under: its kind, or something that says more."""
         return task.kind

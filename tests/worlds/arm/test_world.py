@@ -330,6 +330,39 @@ def test_a_refused_question_gives_what_its_controller_does_at_other_starts(world
     assert all(each.solved for each in world.judge([(each, known_answer(world, each)) for each in refused.found], 3))
 
 
+TWO = ("red_box", "blue_box")
+
+
+def test_a_controller_that_was_an_answer_gives_questions_about_what_it_does(world, task_of):
+    task = task_of("induction", control(["lifted", "red_box"], TWO, randomisation={"position": 0.6}))
+    program = brief.program_of(" move red_box close back")
+    (asked,) = world.questions(task, Answer(answer_text(program)))
+    (found,) = world.admit([asked], 1)
+    new = [found, *world.siblings(found)] if isinstance(found, Task) else found.found
+    assert {each.spec["controller"] for each in new} == {program}
+    assert {each.kind for each in new} == {"deduction", "abduction"}
+    assert all(verdict.solved for verdict in world.judge([(each, known_answer(world, each)) for each in new], 3))
+
+
+@pytest.mark.parametrize("text", ["no program", answer_text(f"{REACH}\n    skill_{'0' * 32}(robot, world)")])
+def test_no_question_is_made_of_what_is_no_controller_or_more_than_its_text(world, task_of, text: str):
+    task = task_of("induction", control(["near", "red_box"], TWO))
+    assert len(world.questions(task, Answer(answer_text(REACH)))) == 1
+    assert world.questions(task, Answer(text)) == []
+
+
+def test_no_question_is_made_of_answers_to_questions(world, task_of):
+    task = task_of("deduction", question(*PASSED, **NEAR))
+    assert world.questions(task, known_answer(world, task)) == []
+
+
+def test_no_question_is_made_where_no_kind_asks_any():
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kinds=["induction"])) as alone:
+        (task,) = alone.admit([Proposal("induction", control(["near", "red_box"], TWO))], 1)
+        assert isinstance(task, Task)
+        assert alone.questions(task, Answer(answer_text(REACH))) == []
+
+
 @pytest.mark.parametrize(
     ("at", "words"),
     [([0.4, 0.2], " red_box front_left"), ([0.41, 0.2], None), ([0.4, 0.2, 0.5], None)],

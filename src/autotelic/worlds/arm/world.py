@@ -26,6 +26,7 @@ and of controllers: syntax, no_entry, forbidden, and how an episode can end (see
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,20 +40,22 @@ import numpy as np
 from autotelic.errors import UserError
 from autotelic.physics.arm.pictures import Painter
 from autotelic.physics.arm.scenes import Scene, compiled
+from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
 from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
 from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.kinds.abduction import Abduction
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
 from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
-from autotelic.worlds.arm.places import REGIONS
-from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import read
+from autotelic.worlds.arm.places import REGIONS, at_spots
+from autotelic.worlds.arm.skills import PREFIX, Skills
+from autotelic.worlds.arm.tasks import Setting, read
 from autotelic.worlds.arm.workers import Workers
 from autotelic.worlds.base import Answer, Clip, Proposal, Rejection, Replay, Task, Verdict, World
-from autotelic.worlds.code.kinds.base import Grade, RefusedError
+from autotelic.worlds.code.kinds.base import Grade, RefusedError, fence
 from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
@@ -82,6 +85,7 @@ class ArmWorldConfig:
                 "attempts": 4,
                 "practice": "learnable",
                 "proposals": 24,
+                "questions": 48,
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
@@ -209,6 +213,22 @@ class ArmWorld(World):
         """What else can be asked about the controller and the scene of a question that has just been admitted: the
         episodes which that took say it."""
         return self._free(each for each in self._siblings.pop(task.id, ()) if each.id != task.id)
+
+    def questions(self, task: Task, answer: Answer) -> list[Proposal]:
+        """What a controller does in the scene that it was written for, where chance puts things. One that calls skills
+        is more than its text says."""
+        kind = self.kinds[task.kind]
+        if not isinstance(kind, Induction) or Abduction.name not in self.kinds:
+            return []
+        try:
+            program, scene = kind.read(answer.text), kind.scene(task.spec)
+        except RefusedError:  # it is no controller
+            return []
+        start = at_spots(scene, seeds.generator(0, "questions", content_address(task.id, program)), ())
+        if PREFIX in program or scene.marks or start is None:
+            return []
+        placed = json.dumps(Setting(scene, start).plain())
+        return [Proposal(Abduction.name, f"{fence('json', placed)}\n{fence('python', program)}")]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)
