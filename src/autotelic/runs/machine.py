@@ -14,6 +14,8 @@ from autotelic.runs import workers
 # Packages whose version can change a result.
 PACKAGES = ("numpy", "safetensors", "sandlock", "hydra-core", "torch", "mujoco", "transformers", "gymnasium")
 
+CPUINFO = Path("/proc/cpuinfo")
+
 # What must be equal for a resumed run to equal the uninterrupted one.
 COMPARED = {"cpu": "CPU", "threads": "thread count", "python": "Python"}
 
@@ -26,14 +28,16 @@ def threads() -> int:
 
 
 def cpu() -> str:
-    """The processor's model name."""
+    """The processor's model name, with its family and model: virtual machines call very different ones the same."""
     try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
+        lines = CPUINFO.read_text().partition("\n\n")[0].splitlines()
+    except OSError:  # not Linux
+        lines = []
+    said = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in said:
+        return platform.processor() or platform.machine()
+    exactly = [f"{key.split()[-1]} {said[key]}" for key in ("cpu family", "model") if key in said]
+    return f"{said['model name']} ({', '.join(exactly)})" if exactly else said["model name"]
 
 
 def versions() -> dict[str, str]:
