@@ -1,9 +1,11 @@
 """Collectors in processes of their own: what one in this process would have collected, a rollout ahead."""
 
+import copy
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from autotelic.errors import UserError
 from autotelic.policies.base import Policy
 from autotelic.training.collecting import Collector
 from autotelic.training.collectors import Collectors, joined_figures
+from autotelic.training.ppo import Batch
 from autotelic.training.rollouts import Rollout
 
 SMALL = ("env=InvertedPendulum-v5", "env.count=4", "policy.hidden=[8]", "learner.steps=16", "learner.minibatches=2")
@@ -153,6 +156,33 @@ def test_what_an_environment_says_when_it_fails_is_said_here(stack: ExitStack):
 
 
 # Learning from them
+
+
+def test_an_update_weights_decisions_by_the_policy_that_took_them(stack: ExitStack, monkeypatch: pytest.MonkeyPatch):
+    """That is the one of an update earlier, with the statistics of then."""
+    run = stack.enter_context(build_training(None, settings("collectors=1", "learner.lr=1e-2")))
+    before, weights, batch = list[Policy](), list[torch.Tensor](), run.learner._batch
+
+    def likely(policy: Policy) -> torch.Tensor:
+        rollout = run.collector.rollout
+        obs = policy.prepare({name: values.flatten(0, 1) for name, values in rollout.obs.items()})
+        trace = {name: values.flatten(0, 1) for name, values in rollout.trace.items()}
+        return policy.evaluate(obs, trace).log_prob.detach()
+
+    def looked_at(*arguments: Any) -> tuple[Batch, dict[str, float]]:
+        found = batch(*arguments)
+        assert found[0].weight is not None
+        wanted = (likely(before[-1]) - likely(before[-2])).exp().clamp(max=2.0)
+        assert torch.allclose(found[0].weight, wanted, rtol=1e-4)
+        weights.append(found[0].weight)
+        return found
+
+    monkeypatch.setattr(run.learner, "_batch", looked_at)
+    for _ in range(5):
+        before.append(copy.deepcopy(run.policy))
+        run._iterate()
+    assert len(weights) == 3, "the first two rollouts are not learned from"
+    assert torch.cat(weights).std() > 0.01
 
 
 def test_it_learns_but_only_looks_at_what_a_blind_normaliser_saw(stack: ExitStack):

@@ -12,12 +12,13 @@ from gymnasium import spaces
 from autotelic.errors import UserError
 from autotelic.learning import parallel
 from autotelic.physics.base import Environment, EnvironmentConfig, Observation, Step
+from autotelic.policies.base import Decision, Observations
 from autotelic.policies.mlp import MLPConfig, MLPPolicy
 from autotelic.training import evaluate as measuring
 from autotelic.training.collecting import Collector
 from autotelic.training.evaluate import as_tensors, evaluate
 from autotelic.training.loop import Training
-from autotelic.training.ppo import PPO
+from autotelic.training.ppo import PPO, Batch
 from autotelic.training.ppo_config import PPOConfig
 
 torch.set_num_threads(1)
@@ -137,6 +138,35 @@ def test_a_frozen_actor_stays_with_its_statistics_to_the_last_bit():
     after = weights(run.policy)
     assert all(torch.equal(values, before[name]) for name, values in after.items() if name.startswith("actor."))
     assert any(not torch.equal(values, before[name]) for name, values in after.items() if name.startswith("critic."))
+
+
+def test_an_update_finds_decisions_as_likely_as_they_were_when_they_were_taken(monkeypatch: pytest.MonkeyPatch):
+    """Statistics that moved before the update would change what an observation meant to who acted."""
+    run = training(epochs=1, schedule="constant")
+    with torch.no_grad():
+        run.policy.get_parameter("actor.head.mean.weight").mul_(100.0)  # as if it had learned to look
+    sample, batch = run.policy.sample, run.learner._batch
+    when_taken: list[torch.Tensor] = []
+    compared = 0
+
+    def sampled(obs: Observations, generator: torch.Generator) -> Decision:
+        decision = sample(obs, generator)
+        when_taken.append(run.policy.evaluate(run.policy.prepare(obs), decision.trace).log_prob.detach())
+        return decision
+
+    def looked_at(*arguments: Any) -> tuple[Batch, dict[str, float]]:
+        nonlocal compared
+        found = batch(*arguments)
+        assert torch.allclose(found[0].log_prob, torch.cat(when_taken), rtol=0.0, atol=1e-5)
+        compared += 1
+        return found
+
+    monkeypatch.setattr(run.policy, "sample", sampled)
+    monkeypatch.setattr(run.learner, "_batch", looked_at)
+    for _ in range(4):
+        when_taken.clear()
+        run._iterate()
+    assert compared == 3, "the first rollout is not learned from"
 
 
 def test_values_of_episodes_that_are_cut_are_those_of_going_on():
