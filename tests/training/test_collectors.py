@@ -87,6 +87,24 @@ def test_a_rollout_is_of_the_weights_before_the_last_change_and_the_actor_has_th
         move(collectors.policy)
 
 
+def test_collectors_of_one_seed_differ_in_episodes_and_in_chance(stack: ExitStack, monkeypatch: pytest.MonkeyPatch):
+    """Otherwise many processes would collect one process's episodes many times."""
+    first, second = here(stack, rank=0), here(stack, rank=1)
+    begun = [collector._begun(0)["policy"].clone() for collector in (first, second)]
+    assert not (begun[0] == begun[1]).any(), "other beginnings"
+    ages = [collector.environment.state()["elapsed"] for collector in (first, second)]
+    assert (ages[0] != ages[1]).any(), "first episodes that end at other times"
+    blind = torch.zeros_like(begun[0])
+    for collector in (first, second):
+        sample = collector.policy.sample
+        monkeypatch.setattr(
+            collector.policy, "sample", lambda _, generator, sample=sample: sample({"policy": blind}, generator)
+        )
+        collector.collect(0, 0)
+    taken = [collector.rollout.trace["action"] for collector in (first, second)]
+    assert not (taken[0] == taken[1]).any(), "other actions, whatever is seen"
+
+
 @pytest.mark.parametrize(("number", "after"), [(1, 0), (2, 3)])
 def test_a_state_is_from_before_what_is_under_way(stack: ExitStack, number: int, after: int):
     first, second = elsewhere(stack, number), elsewhere(stack, number)
