@@ -42,8 +42,8 @@ _LEARNER = {
     "entropy": ("Entropy", "nats an action"),
     "std": ("Deviation", "of an action, mean over its parts"),
     "explained_variance": ("Explained variance", "of returns by the values expected; 1 is all of it"),
-    "clipped": ("Clipped", "share of decisions whose ratio was cut"),
-    "ratio_max": ("Largest ratio", "of new to old probability of a decision"),
+    "clipped": ("Clipped", "share of decisions whose ratio was cut, mirrored ones counted"),
+    "ratio_max": ("Largest ratio", "of new to old probability of a decision, mirrored ones counted"),
     "grad_norm": ("Gradient norm", "before it is clipped"),
     "epochs": ("Passes", "over a rollout, before the divergence stopped them"),
 }

@@ -1,10 +1,10 @@
 """Proximal policy optimisation: a rollout in, better weights out.
 
 An update looks at the policy as it was when the rollout was collected (how likely its decisions were, what it expected)
-with the same code, on the same minibatches, as the first pass over them: in its first minibatch every ratio is
-exactly 1. With symmetry=augment it is so up to rounding, minibatches being twice as long there, and mirrored rows are
-compared with what they mirror. What a policy says there of an observation must not depend on anything that an update
-changes, so normaliser statistics move between updates only, and observations are prepared once for all passes.
+with the same code, in batches of the same shape, as the first pass over them: in its first minibatch the ratio of every
+decision that was taken is exactly 1. Mirrored ones (symmetry=augment) are compared with what they mirror. What a policy
+says there of an observation must not depend on anything that an update changes, so normaliser statistics move between
+updates only, and observations are prepared once for all passes.
 
 A rollout may have been collected by the policy as it was an update earlier. Its rows are then weighted by how much
 likelier their decisions have become, and all else is the same.
@@ -186,9 +186,12 @@ class PPO:
         return Batch(obs, trace, old.parameters, old.log_prob, old.value, advantages, returns, weight), figures
 
     def _evaluated(self, policy: Policy, obs: Observations, trace: Trace, order: Tensor, size: int) -> Evaluation:
-        """All rows, looked at minibatch by minibatch as the first pass will."""
+        """All rows, looked at as the first pass will: those of its first minibatch in the same places of a batch of the
+        same length, because a product of another shape is rounded in another way."""
         found: list[Evaluation] = []
-        for rows in order.split(size):
+        length = 2 * size if self.mirror else size  # a minibatch has the mirror images of its rows too
+        whole = math.ceil(len(order) / length) * length
+        for rows in torch.cat([order, order])[:whole].split(length):
             with self._precision():
                 found.append(policy.evaluate(_rows(obs, rows), _rows(trace, rows)))
         back = torch.empty_like(order)
@@ -280,7 +283,7 @@ class PPO:
             mean = found.parameters["mean"]
             mirror = rules.mirror_loss(mean[size:], _mirrored(mean[:size], *self.mirror["action"]))
             loss = loss + config.mirror_weight * mirror
-        with torch.no_grad():
+        with torch.no_grad():  # of decisions that were taken; `clipped` and `ratio` are of mirrored ones too
             new = {name: values[:size] for name, values in found.parameters.items()}
             exact = self.policy.kl(part.parameters, new) if new else None
             kl = rules.sampled_kl(found.log_prob[:size], part.log_prob) if exact is None else exact.mean()
