@@ -173,6 +173,46 @@ def test_speed_is_the_way_towards_the_goal() -> None:
     assert figures["speed_error"] == pytest.approx([0.2, 0.8], abs=1e-6)
 
 
+def commanded(speeds: tuple[float, float], turn: bool = False) -> Humanoid:
+    """Asked for one speed for 12 steps and for another for 18, ahead or, of the second robot, to the left."""
+    env = make(HumanoidWalk, count=2, speed=(0.5, 1.5), change=(0.2, 0.2), seconds=0.5)
+    env.memory["speed"][:], env.memory["speeds"][:] = speeds
+    env.memory["goals"][:] = (1.0, 0.0)
+    if turn:
+        env.memory["goals"][1] = (0.0, 1.0)
+    env.memory["change_at"][:] = (13, *[1000] * (env.memory["change_at"].shape[1] - 1))
+    return env
+
+
+def test_too_fast_at_one_command_does_not_make_good_for_too_slow_at_the_next() -> None:
+    env = commanded((0.8, 1.2))
+    for _ in range(30):
+        env.simulation.qpos[:, 0] += 1.0 / 60
+        env.judge()
+    wrong = (12 * 0.2 + 18 * 0.2) / 30  # the sums cancel all but 6 steps of it
+    assert env.summarise(np.arange(2))["speed_error"] == pytest.approx([wrong, wrong], abs=1e-6)
+
+
+def test_the_way_that_counts_turns_with_the_goal() -> None:
+    env = commanded((1.0, 1.0), turn=True)
+    for _ in range(30):
+        env.simulation.qpos[:, 0] += 1.5 / 60
+        env.judge()
+    wrong = [0.5, (12 * 0.5 + 18 * 1.0) / 30]  # who was to turn has come no nearer to where it was to go
+    assert env.summarise(np.arange(2))["speed_error"] == pytest.approx(wrong, abs=1e-6)
+
+
+def test_an_episode_begins_without_the_errors_of_the_last() -> None:
+    env = commanded((0.5, 1.5))
+    for _ in range(30):
+        env.judge()
+    env.begin(np.array([0]), np.zeros(1, np.uint64))
+    env.memory["speed"][0] = 0.0
+    env.judge()
+    found = env.figures(np.arange(2))["speed_error"]
+    assert found[0] < 0.5 < found[1]
+
+
 @pytest.mark.parametrize(("speed", "success"), [(0.95, 1.0), (1.15, 1.0), (1.3, 0.0), (0.0, 0.0)])
 def test_a_walk_is_a_success_at_the_wanted_speed(speed: float, success: float) -> None:
     env = make(HumanoidWalk, count=1, seconds=0.5)

@@ -26,7 +26,7 @@ LOWEST, STEEPEST = 0.5, -0.5
 FOOTING = 5.0  # N from which on a foot is on the ground
 STILL = 0.1  # m/s: who is asked for less is asked to stand
 START_ANGLES, START_SPEEDS, START_YAW = 0.05, 0.1, 0.1  # by how much beginnings differ: rad, rad/s and m/s, rad
-ASTRAY, DRIFT = 0.2, 0.5  # m/s of mean speed, and metres while standing, by which a success may miss
+ASTRAY, DRIFT = 0.2, 0.5  # m/s of mean speed at a command, and metres while standing, by which a success may miss
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,8 @@ class Humanoid(SimulatedEnvironment):
             # Sums over the episode
             "moved": np.zeros(count),
             "wanted": np.zeros(count),
+            "ahead": np.zeros(count),  # moved less wanted, when the command last changed
+            "astray": np.zeros(count),  # m that were too far or too short, of commands that hold no more
             "touchdowns": np.zeros(count),
             "flight": np.zeros(count),
             "double": np.zeros(count),
@@ -198,7 +200,7 @@ class Humanoid(SimulatedEnvironment):
         memory["contact"][ids] = True  # it begins on its feet: landing from a centimetre is no step
         for name in ("clock", "action", "action_before", "place", "air"):
             memory[name][ids] = 0
-        for name in ("moved", "wanted", "touchdowns", "flight", "double", "heads", "fallen"):
+        for name in ("moved", "wanted", "ahead", "astray", "touchdowns", "flight", "double", "heads", "fallen"):
             memory[name][ids] = 0
 
     def _command(self, ids: np.ndarray, yaw: np.ndarray, first: np.ndarray, later: np.ndarray) -> None:
@@ -234,8 +236,17 @@ class Humanoid(SimulatedEnvironment):
             due = memory["change_at"] == memory["clock"][:, None]
             if due.any():
                 rows, which = np.nonzero(due)
+                memory["astray"][rows] = self._astray(rows)
+                memory["ahead"][rows] = memory["moved"][rows] - memory["wanted"][rows]
                 memory["speed"][rows] = memory["speeds"][rows, which]
                 memory["goal"][rows] = memory["goals"][rows, which]
+
+    def _astray(self, ids: np.ndarray) -> np.ndarray:
+        """m that were too far or too short so far. Each command counts by itself: who was too fast at one has not made
+        good for being too slow at another."""
+        memory = self.memory
+        missed = memory["moved"][ids] - memory["wanted"][ids] - memory["ahead"][ids]
+        return memory["astray"][ids] + np.abs(missed)
 
     # What is seen and earned
 
@@ -329,7 +340,7 @@ class Humanoid(SimulatedEnvironment):
         seconds = steps * self.dt
         return {
             "speed": memory["moved"] / seconds,  # towards the goal
-            "speed_error": np.abs(memory["moved"] - memory["wanted"]) / seconds,
+            "speed_error": self._astray(ids) / seconds,
             "steps_per_second": memory["touchdowns"] / seconds,
             "flight": memory["flight"] / steps,  # shares of the time that no foot, or both, were on the ground
             "double_support": memory["double"] / steps,
