@@ -91,10 +91,9 @@ class PPO:
         if not self.named:
             raise UserError("learner.frozen: nothing is left that could learn")
         self.weights = list(self.named.values())
-        self.device = self.weights[0].device
         self.optimizer = Adam(self.weights, config.lr, eps=config.adam_eps, fused=True)
         self.scaling = RewardScaling(config.gamma, config.reward_clip) if config.reward_scaling else None
-        self.scaler = torch.amp.GradScaler(self.device.type) if config.precision == "fp16" else None
+        self.scaler = torch.amp.GradScaler("cpu") if config.precision == "fp16" else None
         self.mirror = self._mirror(mirror) if config.symmetry != "off" else {}
         self._loss_of = torch.compile(self._loss, dynamic=False) if config.compile else self._loss
 
@@ -106,8 +105,8 @@ class PPO:
             raise UserError(f"{symmetry}: the environment's mirror lacks {', '.join(sorted(lacking))}")
         return {
             name: (
-                torch.as_tensor(order, dtype=torch.int64, device=self.device),
-                torch.as_tensor(signs, dtype=torch.float32, device=self.device),
+                torch.as_tensor(order, dtype=torch.int64),
+                torch.as_tensor(signs, dtype=torch.float32),
             )
             for name, (order, signs) in mirror.items()
         }
@@ -150,31 +149,31 @@ class PPO:
 
     def _shuffled(self, epoch: int, size: int) -> Tensor:
         order = seeds.generator(self.seed, "shuffle", self.updates, epoch).permutation(size)
-        return torch.from_numpy(order).to(self.device)
+        return torch.from_numpy(order)
 
     # What is known before anything changes
 
     @torch.no_grad()
     def _batch(self, rollout: Rollout, order: Tensor, size: int, actor: Policy | None = None) -> tuple[Batch, Figures]:
         config, figures = self.config, {}
-        raw = {name: values.flatten(0, 1).to(self.device) for name, values in rollout.obs.items()}
-        trace = {name: values.flatten(0, 1).to(self.device) for name, values in rollout.trace.items()}
+        raw = {name: values.flatten(0, 1) for name, values in rollout.obs.items()}
+        trace = {name: values.flatten(0, 1) for name, values in rollout.trace.items()}
         obs = self.policy.prepare(raw)
         old = self._evaluated(self.policy, obs, trace, order, size)
         weight = None
         if actor is not None and actor is not self.policy:
             taken = self._evaluated(actor, actor.prepare(raw), trace, order, size)
             weight = (old.log_prob - taken.log_prob).exp().clamp(max=HEAVIEST)
-        tail = self.policy.prepare({name: values.to(self.device) for name, values in rollout.tail().items()})
+        tail = self.policy.prepare(rollout.tail())
         rewards = rollout.reward
         if self.scaling is not None:
             rewards = self.scaling.scaled(rewards, rollout.ended)
             figures["reward_scale"] = self.scaling.scale
         shape = rollout.reward.shape
         advantages, returns = rollout.advantages(
-            old.value.view(shape).cpu(), self._values(tail, size).cpu(), config.gamma, config.lam, rewards
+            old.value.view(shape), self._values(tail, size), config.gamma, config.lam, rewards
         )
-        advantages, returns = advantages.flatten().to(self.device), returns.flatten().to(self.device)
+        advantages, returns = advantages.flatten(), returns.flatten()
         figures["explained_variance"] = float(parallel.mean(rules.explained_variance(old.value, returns)))
         if config.normalise_advantages == "rollout":
             advantages = rules.normalised(advantages)
@@ -195,7 +194,7 @@ class PPO:
             with self._precision():
                 found.append(policy.evaluate(_rows(obs, rows), _rows(trace, rows)))
         back = torch.empty_like(order)
-        back[order] = torch.arange(len(order), device=self.device)
+        back[order] = torch.arange(len(order))
         if self.config.entropy and found[0].entropy is None:
             raise UserError("learner.entropy: this policy cannot say how much chance it leaves; set it to 0")
         if self.config.symmetry == "loss" and "mean" not in found[0].parameters:
@@ -339,7 +338,7 @@ class PPO:
 
     def _precision(self) -> AbstractContextManager[Any]:
         dtype = _DTYPES.get(self.config.precision)
-        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype)
+        return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
 
     # Resume
 
@@ -414,7 +413,7 @@ def _frozen(policy: Policy, prefixes: tuple[str, ...]) -> dict[str, nn.Parameter
 
 @contextmanager
 def _deterministic(wanted: bool) -> Iterator[None]:
-    """Only algorithms that give the same bits each time, where torch has others too (on GPUs)."""
+    """Only algorithms that give the same bits each time, where torch has others too."""
     if not wanted:  # to set it, even to what it is, loads torch's compiler
         yield
         return

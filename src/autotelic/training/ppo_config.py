@@ -47,7 +47,7 @@ class PPOConfig:
     # torch.compile for the loss: slow to begin, fast afterwards. What it is compared with is not compiled: an update's
     # first ratios are 1 up to rounding only.
     compile: bool = False
-    deterministic: bool = False  # only deterministic algorithms, where torch has others (on GPUs)
+    deterministic: bool = False  # only deterministic algorithms, where torch has others
     frozen: tuple[str, ...] = ()  # weights that must not change: what their names begin with
 
     def __post_init__(self) -> None:
