@@ -6,8 +6,9 @@ decision that was taken is exactly 1. Mirrored ones (symmetry=augment) are compa
 says there of an observation must not depend on anything that an update changes, so normaliser statistics move between
 updates only, and observations are prepared once for all passes.
 
-A rollout may have been collected by the policy as it was an update earlier. Its rows are then weighted by how much
-likelier their decisions have become, and all else is the same.
+A rollout may have been collected by the policy as it was an update earlier. The advantage of a row, normalised, is then
+multiplied by how much likelier its decision has become since. Nothing else is weighted: not the returns that values
+learn, nor entropy, nor what advantages are computed from; and ratios are to the policy as it is before the update.
 """
 
 from __future__ import annotations
