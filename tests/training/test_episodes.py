@@ -71,6 +71,13 @@ def test_what_a_task_says_of_its_episodes_is_averaged():
     assert episodes.figures()["episode/success"] == 0.5
 
 
+def test_an_episode_of_which_nothing_is_said_is_no_success():
+    episodes = Episodes(1)
+    episodes.add(step([1], ended=[0], episodes={"success": np.array([1.0])}))
+    episodes.add(step([1], ended=[0]))
+    assert episodes.figures()["episode/success"] == 0.5
+
+
 def test_what_no_episode_can_say_is_left_out():
     episodes = Episodes(1)
     episodes.add(step([1.0], ended=[0], episodes={"cadence": np.array([np.nan]), "success": np.array([1.0])}))

@@ -13,7 +13,7 @@ from autotelic.physics.base import Environment, Step
 from autotelic.policies.base import Policy
 from autotelic.runs import seeds
 from autotelic.runs.config import plain
-from autotelic.training.evaluate import as_tensors
+from autotelic.training.evaluate import as_tensors, means
 from autotelic.training.rollouts import Rollout
 
 Metrics = dict[str, float]
@@ -120,10 +120,7 @@ class Episodes:
         ended = {name: np.concatenate(values) for name, values in self._ended.items()}
         number = len(ended.get("return", ()))
         if number:
-            known = {name: values for name, values in ended.items() if not np.isnan(values).all()}
-            self._last = {f"episode/{name}": float(np.nanmean(values)) for name, values in known.items()}
-            if "success" in known:  # where nothing was said of it there was none
-                self._last["episode/success"] = float(known["success"].sum()) / number
+            self._last = {f"episode/{name}": value for name, value in means(ended, number).items()}
         self._steps, self._terms, self._ended = 0, {}, {}
         return {**self._last, "episode/ended": float(number), **terms}
 

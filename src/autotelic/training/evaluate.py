@@ -67,16 +67,22 @@ def evaluate(
 
 
 def _means(found: dict[str, np.ndarray]) -> dict[str, Any]:
-    """`success` is a share of episodes, and is called so. What no episode could say (NaN) is left out."""
+    """`success` is a share of episodes, and is called so."""
+    returns, lengths = found["return"], found["length"]
     figures = {
-        "episodes": len(found["return"]),
-        "return_mean": float(found["return"].mean()),
-        "return_std": float(found["return"].std()),
-        "length_mean": float(found["length"].mean()),
+        "episodes": len(returns),
+        "return_mean": float(returns.mean()),
+        "return_std": float(returns.std()),
+        "length_mean": float(lengths.mean()),
     }
-    for name, values in found.items():
-        if name == "success":  # where nothing was said of it there was none
-            figures["success_rate"] = float(values.sum()) / len(found["return"])
-        elif name not in ("return", "length") and not np.isnan(values).all():
-            figures[name] = float(np.nanmean(values))
+    said = means({name: values for name, values in found.items() if name not in ("return", "length")}, len(returns))
+    return figures | {"success_rate" if name == "success" else name: value for name, value in said.items()}
+
+
+def means(found: dict[str, np.ndarray], episodes: int) -> dict[str, float]:
+    """Of what was said of so many episodes. What none could say (NaN) is left out, but silence about success counts as
+    failure."""
+    figures = {name: float(np.nanmean(values)) for name, values in found.items() if not np.isnan(values).all()}
+    if "success" in found:
+        figures["success"] = float(np.nansum(found["success"])) / episodes
     return figures
