@@ -26,6 +26,8 @@ Trace = dict[str, Tensor]
 
 
 class Decision(NamedTuple):
+    """An action for one step, not a chunk of several; its log-probability is what `evaluate` says of the trace."""
+
     action: Tensor  # [batch, …], as the environment takes it
     trace: Trace
 
