@@ -19,7 +19,8 @@ def gae(
     """Advantages and returns (what values should have been), without gradient. Everything is [T, N], time first.
 
     `next_values` are of the observation that truly followed: where an episode was cut by a time-out that is its final
-    observation, not the first one after the reset. A cut episode would have gone on, so its future still counts.
+    observation, not the first one after the reset. A cut episode would have gone on, so its future still counts: it is
+    bootstrapped from that value.
     `terminated` (bool): nothing followed; the next value is not looked at and may be anything.
     `ended` (bool): terminated or cut by a time-out; the next row belongs to another episode, so nothing flows back.
 

@@ -102,8 +102,8 @@ class Rollout:
         self._cut += [(t, ids + first, finals) for t, ids, finals in packed["cut"]]
 
     def tail(self) -> Observations:
-        """The observations that are in no row but whose values are needed: after the last step [count], then the final
-        ones of episodes that were cut, in one batch."""
+        """The observations that are in no row but whose values advantages bootstrap from: after the last step [count],
+        then the final ones of episodes that were cut, in one batch."""
         return {
             name: torch.cat([self._last[name], *(torch.from_numpy(finals[name]) for _, _, finals in self._cut)])
             for name in self.obs
@@ -112,8 +112,9 @@ class Rollout:
     def advantages(
         self, values: Tensor, tail_values: Tensor, gamma: float, lam: float, rewards: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Advantages and returns [length, count] from the values of `obs` and of `tail`. `rewards` replace those that
-        were earned, where a learner scales them."""
+        """Advantages and returns [length, count] from the values of `obs` and of `tail`. Where a rollout or an episode
+        is cut they bootstrap from the value of what was seen last, where an episode terminated from nothing. `rewards`
+        replace those that were earned, where a learner scales them."""
         following = torch.empty_like(values)
         following[:-1] = values[1:]
         following[-1] = tail_values[: self.count]
