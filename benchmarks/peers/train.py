@@ -1,4 +1,10 @@
-"""One library's PPO on one task for some seconds: python train.py WHO TASK COUNT SECONDS. Run by throughput.py."""
+"""One library's PPO on one task for some seconds: python train.py WHO TASK COUNT SECONDS. Run by throughput.py.
+
+All have the same sizes (see common.py) and begin with a deviation of 1, because how an untrained robot moves decides
+how often it falls, and what the simulation costs. What still differs: each has coefficients of its own (learning
+rate, discount, weights in the loss), and in the humanoid's tasks our critic also sees what only a simulator knows, the
+peers' just what the policy sees.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +40,7 @@ def autotelic(task: str, count: int, *, collectors: int = 0) -> Iterate:
         "run=one",
         f"policy.hidden=[{','.join(map(str, HIDDEN))}]",
         "policy.activation=tanh",
+        "policy.initial_std=1.0",
         f"learner.steps={length}",
         f"learner.epochs={EPOCHS}",
         f"learner.minibatches={length * count // MINIBATCH}",
