@@ -43,7 +43,16 @@ VARIANTS = {
 }
 SPEEDS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 PUSHES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
-FIGURES = ("success_rate", "survived", "speed", "speed_error", "steps_per_second", "flight", "double_support")
+FIGURES = (
+    "success_rate",
+    "survived",
+    "speed",
+    "speed_error",
+    "steps_per_second",
+    "flight",
+    "double_support",
+    "length_mean",  # of an episode, in steps of control, 60 a second
+)
 
 
 def autotelic(*arguments: str) -> str:
@@ -96,7 +105,7 @@ def record(run: Path) -> None:
     result, first = json.loads((run / "result.json").read_text()), first_walk(rows)
     timeline = [
         [round(row["minutes"], 2), row["steps"], row["success_rate"], round(row["speed"], 2)]
-        + [round(row[name], 3) for name in ("steps_per_second", "flight", "double_support")]
+        + [round(row[name], 3) for name in ("steps_per_second", "flight", "double_support", "length_mean")]
         for row in rows
     ]
     RECORDS.add(
@@ -111,7 +120,7 @@ def record(run: Path) -> None:
             "end": {name: round(result["eval"][name], 3) for name in FIGURES},
             "commit": commit_of(run),
             "MB": memory_of(run),
-            "timeline": timeline,  # minutes, steps, success, speed, steps a second, flight, double support
+            "timeline": timeline,  # minutes, steps, success, speed, steps a second, flight, double support, length
         }
     )
 
@@ -169,7 +178,9 @@ def table() -> None:
         if line["what"] == "learn" and line.get("MB"):
             print(f"{line['run']}, MB a minute:", *line["MB"])
         elif line["what"] != "learn":
-            print(line["what"], line["run"], line["asked"], *(f"{name} {line[name]}" for name in FIGURES))
+            print(
+                line["what"], line["run"], line["asked"], *(f"{name} {line[name]}" for name in FIGURES if name in line)
+            )
 
 
 def main() -> None:
