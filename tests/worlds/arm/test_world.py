@@ -420,6 +420,59 @@ def test_a_held_out_goal_is_not_asked_from_other_starts_nor_in_other_words(guard
         assert rejection(guarded, "induction", control([name, "red_box", "blue_box"], things, **more)) == "heldout"
 
 
+LOOSE = [
+    {"color": color, "shape": "box", "mass": 0.1001, "friction": 0.9, "size": [0.021] * 3} for color in ("red", "blue")
+]
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        (["left_of", "red_box", "blue_box"], control(["right_of", "blue_box", "red_box"], TWO)),
+        (
+            ["in_front_of", "red_box", "bin"],
+            control(["in_front_of", "red_box", "bin"], TWO, [{"kind": "bin", "at": [0.501, -0.2]}]),
+        ),
+        (["lifted", "red_box"], control(["lifted", "red_box"], LOOSE, horizon=12.0001)),
+    ],
+    ids=["converse", "fixture", "numbers"],
+)
+def test_a_held_out_goal_is_not_asked_as_its_converse_nor_with_other_numbers(guarded, held, asked):
+    fixtures = ["bin"] if "bin" in held else []
+    (found,) = guarded.admit([Proposal("induction", control(held, TWO, fixtures, randomisation={"position": 0.6}))], 1)
+    asked = json.dumps({**json.loads(asked), "randomisation": {"position": 0.6}})
+    (free,) = guarded.admit([Proposal("induction", asked)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, "induction", asked) == "heldout"
+
+
+OTHERWISE = {
+    "comment": lambda text: text.replace("    robot", "    # carry it\n    robot", 1),
+    "space": lambda text: text.replace("above=", "above = "),
+    "variable": lambda text: text.replace("world", "w"),
+    "colour": lambda text: text.replace("blue", "cyan"),
+    "exchange": lambda text: text.replace("blue", "?").replace("red", "blue").replace("?", "red"),
+    "place": lambda text: text.replace("0.55", "0.551"),
+    "mass": lambda text: text.replace('"shape"', '"mass": 0.1001, "shape"'),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [("deduction", how) for how in OTHERWISE] + [("abduction", how) for how in OTHERWISE if how != "place"],
+)
+def test_a_held_out_question_is_not_asked_otherwise_written(guarded, kind: str, how: str):
+    more = NEAR if kind == "deduction" else {"goal": [["right_of", "red_box", "blue_box"]]}
+    text = question(*PASSED, **more)
+    asked = OTHERWISE[how](text)
+    assert asked != text
+    found, free = guarded.admit([Proposal(kind, text), Proposal(kind, asked)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, kind, asked) == "heldout"
+
+
 def test_a_wrong_prediction_is_the_right_answer_to_another_question(looking_back, task_of):
     task, world = task_of("deduction", question(*CARRIED, **NEAR)), looking_back
     kind = world.kinds["deduction"]
