@@ -11,6 +11,7 @@ from autotelic.errors import UserError
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Job
+from autotelic.worlds.arm.kinds.abduction import EXAMPLE
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
 from autotelic.worlds.arm.tasks import read_setting
@@ -397,6 +398,59 @@ def test_what_leads_to_a_held_out_goal_is_not_asked_as_a_deduction(guarded):
     assert isinstance(free, Task), free
     guarded.withhold([found])
     assert rejection(guarded, "deduction", text) == "heldout"
+
+
+SWEPT = {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}], "fixtures": ["bin"]}
+SWEEP = EXAMPLE.replace("-0.2", "-0.02")
+
+
+def test_where_a_thing_ends_up_is_not_asked_if_a_held_out_question_asks_how_to_get_it_there(guarded):
+    blocks = ({"goal": [["at", "red_box", "middle"]]}, {"ask": [["lifted", "red_box"]], "object": "red_box"})
+    goal, asked = (f"{fence('json', json.dumps({**SWEPT, **more}))}\n{fence('python', SWEEP)}" for more in blocks)
+    found, free = guarded.admit([Proposal("abduction", goal), Proposal("deduction", asked)], 1)
+    assert isinstance(free, Task), free
+    assert (free.spec["held"], free.spec["region"]) == ([False], "middle")
+    guarded.withhold([found])
+    assert rejection(guarded, "deduction", asked) == "heldout"
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        ("middle", ["at", "red_box", "middle"]),
+        ("bin", ["inside", "red_box", "bin"]),
+        ("gripper", ["lifted", "red_box"]),
+    ],
+)
+def test_an_ending_says_what_a_goal_may_ask_for(world, ending: str, said: list[str]):
+    scene = {"setting": read_setting(SWEPT).plain(), "controller": EXAMPLE}
+    asked = {**scene, "ask": [["near", "red_box"]], "held": [True], "object": "red_box", "region": ending}
+    told = world.kinds["deduction"].asks_about(asked)
+    for goal in ([said], [said, ["near", "red_box"]]):
+        assert world.kinds["abduction"].withheld({**scene, "goal": goal})[0] in told
+
+
+def test_a_question_whose_start_answers_a_held_out_one_is_not_asked(guarded):
+    rows = [["right_of", "red_box", "blue_box"], ["behind", "blue_box", "red_box"]]
+    wide, narrow = (question(*PASSED, goal=goal) for goal in (rows, rows[:1]))
+    found, free = guarded.admit([Proposal("abduction", narrow), Proposal("abduction", wide)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, "abduction", wide) == "heldout"
+
+
+@pytest.mark.parametrize("more", [["near", "red_box"], ["near", "blue_box"], ["left_of", "blue_box", "red_box"]])
+def test_a_held_out_goal_is_not_asked_with_another_beside_it(guarded, more: list[str]):
+    spread = {"randomisation": {"position": 0.6}}
+    asked = json.dumps({"objects": TWO, "goal": [["lifted", "red_box"], more], **spread})
+    alone = control(["lifted", "red_box"], TWO, **spread)
+    found, free = guarded.admit([Proposal("induction", alone), Proposal("induction", asked)], 1)
+    assert isinstance(free, Task), free
+    guarded.withhold([found])
+    assert rejection(guarded, "induction", asked) == "heldout"
+    guarded.heldout.clear()
+    guarded.withhold([free])
+    assert isinstance(guarded.admit([Proposal("induction", alone)], 1)[0], Task)  # it says less
 
 
 def test_nothing_is_asked_about_a_held_out_run(guarded):

@@ -100,6 +100,11 @@ def leads_to(spec: Mapping[str, Any], goal: Sequence[Sequence[str]]) -> str:
     return canonical.key(spec["setting"], goal, _program(spec))
 
 
+def leads_to_all(spec: Mapping[str, Any], rows: Sequence[Sequence[str]]) -> list[str]:
+    """What a start at which all this comes true is an answer to."""
+    return [leads_to(spec, part) for part in canonical.parts(rows)]
+
+
 def _program(spec: Mapping[str, Any]) -> str:
     return canonical_form(spec["controller"], controllers.ENTRY)
 
