@@ -33,7 +33,7 @@ from autotelic.physics.arm.scenes import (
     Thing,
 )
 from autotelic.runs.files import content_address, parse_json
-from autotelic.worlds.arm import goals
+from autotelic.worlds.arm import canonical, goals
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots
 from autotelic.worlds.code.kinds.base import RefusedError, read_blocks
@@ -142,9 +142,8 @@ class ArmTask:
     @property
     def question(self) -> str:
         """Equal for tasks that ask the same of the same things, wherever they start, however long and often it is
-        tried."""
-        scene = Setting(self.scene, dict.fromkeys(self.setting.start, (0.5, 0.0, 0.0))).plain()
-        return content_address("arm-question", scene, sorted(each.plain() for each in self.goal))
+        tried. Things of other colours are others: there are too few tasks of control to withhold all their twins."""
+        return canonical.key(self.setting.plain(), [each.plain() for each in self.goal], colors=True)
 
     @property
     def family(self) -> str:

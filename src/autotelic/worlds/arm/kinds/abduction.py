@@ -184,8 +184,8 @@ class Abduction(Question):
         return [questions.leads_to(spec, spec["goal"])]
 
     def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
-        """With the start that answers it: that it leads to the goal, deduction may ask."""
-        return [questions.leads_to(spec, spec["goal"]), questions.run_of(spec)]
+        """With the start that answers it: that it leads to the goal, deduction may ask, and it leads to each part."""
+        return [questions.run_of(spec), *questions.leads_to_all(spec, spec["goal"])]
 
     # Looking
 

@@ -14,6 +14,7 @@ from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
+from autotelic.worlds.arm.places import INNER, REGIONS
 from autotelic.worlds.arm.tasks import Setting, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
@@ -181,9 +182,10 @@ class Deduction(Question):
         return [questions.run_of(spec)]
 
     def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
-        """What is said to hold, abduction may ask for: these places would answer it."""
+        """What is said to hold, and where the thing is said to be, abduction may ask for: these places would answer
+        it."""
         held = [row for row, holds in zip(spec["ask"], spec["held"], strict=True) if holds]
-        return [questions.run_of(spec), *(questions.leads_to(spec, goal) for goal in (held, *([row] for row in held)))]
+        return [questions.run_of(spec), *questions.leads_to_all(spec, [*held, *_stated(spec)])]
 
     # Looking
 
@@ -203,6 +205,16 @@ class Deduction(Question):
 def _asking(draft: Draft, asked: Sequence[Predicate], name: str, answer: tuple[list[bool], str]) -> dict[str, Any]:
     rows = [predicate.plain() for predicate in asked]
     return {**draft.spec, "ask": rows, "object": name, "held": answer[0], "region": answer[1]}
+
+
+def _stated(spec: Mapping[str, Any]) -> list[list[str]]:
+    """The predicate that an ending says of the object, where there is one."""
+    name, ending = spec["object"], spec["region"]
+    if ending == "gripper":
+        return [["lifted", name]]
+    if ending in INNER:
+        return [["inside", name, ending]]
+    return [["at", name, ending]] if ending in REGIONS else []
 
 
 def _asked(spec: Mapping[str, Any]) -> list[Predicate]:

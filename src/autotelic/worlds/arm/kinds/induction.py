@@ -10,7 +10,7 @@ from typing import Any
 from autotelic.physics.arm.scenes import Placement, Scene
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
-from autotelic.worlds.arm import brief, goals
+from autotelic.worlds.arm import brief, canonical, goals
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.kinds import base
@@ -230,6 +230,14 @@ class Induction(ArmKind):
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [read(spec["task"]).question]
+
+    def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
+        """A controller that reaches the goal reaches every part of it."""
+        control = read(spec["task"])
+        goals = (
+            [Predicate(name, tuple(args)) for name, *args in part] for part in canonical.parts(spec["task"]["goal"])
+        )
+        return [replace(control, goal=tuple(goal)).question for goal in goals]
 
     # Looking
 

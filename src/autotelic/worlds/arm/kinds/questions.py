@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from autotelic.physics.arm.scenes import Placement, Scene
-from autotelic.runs.files import content_address
-from autotelic.worlds.arm import brief
+from autotelic.worlds.arm import brief, canonical, controllers
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Draft
 from autotelic.worlds.arm.tasks import Setting, read_setting
 from autotelic.worlds.base import Request
 from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
+from autotelic.worlds.code.programs import canonical_form
 
 HORIZON = 15.0  # seconds that a controller has
 OTHERS = 3  # other starts that a question is tried with
@@ -92,13 +92,21 @@ def checked(ended: Sequence[Ended]) -> list[Ended]:
 
 def run_of(spec: Mapping[str, Any]) -> str:
     """A controller in a scene with its places: whatever is asked about it says something of what else could be."""
-    return content_address("arm-run", spec["setting"], spec["controller"])
+    return canonical.key(spec["setting"], (), _program(spec), placed=True)
 
 
 def leads_to(spec: Mapping[str, Any], goal: Sequence[Sequence[str]]) -> str:
     """A controller and what it shall lead to: without the start, which is what abduction asks for."""
-    scene = {**spec["setting"], "objects": [{**row, "at": None} for row in spec["setting"]["objects"]]}
-    return content_address("arm-leads-to", scene, spec["controller"], list(goal))
+    return canonical.key(spec["setting"], goal, _program(spec))
+
+
+def leads_to_all(spec: Mapping[str, Any], rows: Sequence[Sequence[str]]) -> list[str]:
+    """What a start at which all this comes true is an answer to."""
+    return [leads_to(spec, part) for part in canonical.parts(rows)]
+
+
+def _program(spec: Mapping[str, Any]) -> str:
+    return canonical_form(spec["controller"], controllers.ENTRY)
 
 
 def words_of(spec: Mapping[str, Any]) -> str:
