@@ -1,22 +1,26 @@
 """Admission and judging in the arm world."""
 
+import contextlib
 import json
 from dataclasses import replace
 
 import mujoco
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autotelic.errors import UserError
+from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
-from autotelic.worlds.arm.tasks import read_setting
+from autotelic.worlds.arm.tasks import FIXTURES, read_setting
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict
-from autotelic.worlds.code.kinds.base import answer_text, fence
+from autotelic.worlds.code.kinds.base import RefusedError, answer_text, fence, read_blocks
 
 REACH = brief.program_of(" move red_box")
 
@@ -293,6 +297,125 @@ def test_a_start_solves_the_tasks_of_goals_that_it_leads_to_and_not_every_start_
     assert all(verdict.solved for verdict in looking_back.judge([(other, start) for start, other in others], 4))
     for _, other in others:  # some start is wrong
         assert not all(verdict.solved for verdict in looking_back.judge([(other, start) for start in starts], 5))
+
+
+# So full that of the starts that are looked for, some are not found.
+DENSE = {
+    "objects": [
+        {"color": color, "shape": "box", "at": at}
+        for color, at in (
+            ("blue", [0.37, 0.211]),
+            ("green", [0.467, -0.016]),
+            ("orange", [0.357, -0.025]),
+            ("red", [0.604, 0.124]),
+            ("yellow", [0.413, -0.007]),
+        )
+    ],
+    "fixtures": ["bin"],
+}
+
+
+def settled(world, results) -> None:
+    """Everything that a round of admission gives can be asked."""
+    for result in results:
+        assert isinstance(result, Task | Rejection)
+        found = [result, *world.siblings(result)] if isinstance(result, Task) else result.found
+        for task in found:
+            assert world.kinds[task.kind].solve_prompt(task)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_about_a_full_table_is_decided(world, kind: str):
+    settled(world, world.admit([Proposal(kind, brief.question_proposal(" move red_box close left", DENSE))], 1))
+
+
+NAMED = st.tuples(st.sampled_from(list(COLORS)), st.sampled_from(list(SHAPES)))
+CELLS = [(0.36 + 0.065 * i, -0.28 + 0.07 * j) for i in range(5) for j in range(9)]
+
+
+@st.composite
+def full_tables(draw) -> dict:
+    """As many things as there may be, near to each other, and fixtures, of which some stand in their way."""
+    names = draw(st.lists(NAMED, min_size=4, max_size=5, unique=True))
+    cells = draw(st.lists(st.sampled_from(CELLS), min_size=5, max_size=5, unique=True))
+    off = st.floats(-0.005, 0.005)
+    rows = [
+        {"color": color, "shape": shape, "at": [x + draw(off), y + draw(off)]}
+        for (color, shape), (x, y) in zip(names, cells, strict=False)
+    ]
+    return {"objects": rows, "fixtures": draw(st.lists(st.sampled_from(FIXTURES), unique=True))}
+
+
+@settings(max_examples=25, deadline=None)
+@given(full_tables(), st.sampled_from(["deduction", "abduction"]))
+def test_whatever_is_on_the_table_a_question_is_admitted_or_refused(world, table: dict, kind: str):
+    color, shape = table["objects"][0]["color"], table["objects"][0]["shape"]
+    program = f"def execute_controller(robot, world):\n    robot.move_to(world.position('{color}_{shape}'))"
+    text = f"{fence('json', json.dumps(table))}\n{fence('python', program)}"
+    settled(world, world.admit([Proposal(kind, text)], 1))
+
+
+JUNK = (
+    None,
+    True,
+    -1,
+    -0.0,
+    1e999,
+    float("nan"),
+    10**400,
+    "",
+    "bin",
+    "\x00",
+    [],
+    [[]],
+    {},
+    ["red_box"],
+    {"at": 1},
+    "x" * 99,
+)
+
+
+def damaged(text: str, rng: np.random.Generator) -> str:
+    """A proposal with a value of its JSON replaced by what may stand nowhere there, or a piece of its text cut out,
+    doubled or replaced."""
+    if rng.random() < 0.6:
+        (_, shown), *_ = blocks = read_blocks(text)
+        found = json.loads(shown)
+        inner = found
+        while True:
+            key = (
+                list(inner)[int(rng.integers(len(inner)))] if isinstance(inner, dict) else int(rng.integers(len(inner)))
+            )
+            if not isinstance(inner[key], dict | list) or not inner[key] or rng.random() < 0.3:
+                break
+            inner = inner[key]
+        inner[key] = JUNK[int(rng.integers(len(JUNK)))]
+        return "\n".join([fence("json", json.dumps(found)), *(fence(label, body) for label, body in blocks[1:])])
+    pieces = ["{", "]", '"', ",", "NaN", '"at"', "```", "\n", "red_box", "``` python", "\ud800", "    ", "[" * 2000]
+    at = int(rng.integers(len(text)))
+    end = at + int(rng.integers(0, 12))
+    return text[:at] + (text[at:end] * 2 if rng.random() < 0.2 else pieces[int(rng.integers(len(pieces)))]) + text[end:]
+
+
+QUESTIONS = (
+    ("deduction", question(*PASSED, **NEAR)),
+    ("abduction", SEEDS["abduction"]),
+    ("abduction", brief.question_proposal(" move red_box close left", DENSE)),
+)
+
+
+def test_a_damaged_question_is_read_or_refused(world):
+    rng = np.random.default_rng(11)
+    for at in range(3000):
+        kind, text = QUESTIONS[at % len(QUESTIONS)]
+        with contextlib.suppress(RefusedError):
+            world.kinds[kind].draft(Proposal(kind, damaged(text, rng)))
+
+
+def test_what_can_be_read_of_damaged_questions_is_decided(world):
+    rng = np.random.default_rng(12)
+    damage = [Proposal(kind, damaged(text, rng)) for kind, text in QUESTIONS for _ in range(12)]
+    settled(world, world.admit(damage, 1))
 
 
 def known_answer(world, task):

@@ -53,7 +53,7 @@ class Question(ArmKind):
         """Some of what this kind can ask about the controller and the scene of a task, of any kind of question: at its
         own start, and at those that it was checked with."""
         setting, episodes = read_setting(spec["setting"]), checked(ended)
-        starts = [dict(setting.start), *base.other_starts(setting, len(episodes) - 1)]
+        starts = [dict(setting.start), *others(setting)]
         found: list[dict[str, Any]] = []
         for at, (start, own) in enumerate(zip(starts, episodes, strict=True)):
             if base.sound(own):
@@ -78,7 +78,13 @@ def checks(setting: Setting, program: str) -> tuple[Job, ...]:
     """What shows whether a question is one: its controller once more, where sets and dicts have another order, and at
     some other starts."""
     again = job(setting, setting.start, program, server=1)
-    return again, *(job(setting, start, program) for start in base.other_starts(setting, OTHERS))
+    return again, *(job(setting, start, program) for start in others(setting))
+
+
+def others(setting: Setting) -> list[dict[str, Placement]]:
+    """The other starts that a question is tried with: fewer where things leave little room. Which are found depends on
+    how many are looked for, so all that asks for them asks here."""
+    return base.other_starts(setting, OTHERS)
 
 
 def checked(ended: Sequence[Ended]) -> list[Ended]:
