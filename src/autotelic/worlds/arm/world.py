@@ -21,7 +21,8 @@ Classes of rejections:
     heldout       asks the same as a held-out task
     broken        the simulation flew apart
 and of controllers: syntax, no_entry, forbidden, and how an episode can end (see episodes.py). The loop adds
-`duplicate`. Outcomes of verdicts: correct, wrong, and those of the above that can befall an answer.
+`duplicate`. Outcomes of verdicts: correct, wrong, those of the above that can befall an answer, and
+    misplaced     things did not stand where they were put at a start that was drawn: this says nothing of the answer
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Abduction(Question):
             return Grade(only.how, detail=only.detail)
         if only.before is not None and goals.holds(goal, setting.scene, only.before):
             return Grade("goal_true", detail="the goal holds at the start")
-        if only.overlap > base.PENETRATION or only.unsettled:
+        if not base.stood(only):
             return Grade("overlap", detail="things do not stand where they are put")
         if _works(goal, setting, only):
             return Grade("correct", 1.0)

@@ -183,6 +183,14 @@ def check_start(setting: Setting) -> None:
         raise RefusedError("overlap", f"{boxed} stands in the bin")
 
 
+def _has_room(scene: Scene, start: Mapping[str, Placement]) -> bool:
+    try:
+        check_start(Setting(scene, start))
+    except RefusedError:
+        return False
+    return True
+
+
 def _in_bin(setting: Setting) -> str:
     for fixture in setting.scene.fixtures:
         for name, (x, y, _) in setting.start.items():
@@ -198,12 +206,23 @@ def require_sound(ended: Ended) -> None:
         raise RefusedError("uncompiled", ended.detail)
     if ended.how == "broken" or ended.before is None:
         raise RefusedError("lost" if ended.how == "lost" else "broken", ended.detail)
-    if ended.overlap > PENETRATION:
-        raise RefusedError("overlap", f"things are {1000 * ended.overlap:.0f} mm within each other")
-    if ended.unsettled:
-        raise RefusedError("unsettled", f"{ended.unsettled} does not stay where it is put")
+    if misplaced := _misplaced(ended):
+        raise RefusedError(*misplaced)
     if ended.how != "ended":
         raise RefusedError(ended.how, ended.detail or "the controller does not end")
+
+
+def stood(ended: Ended) -> bool:
+    """Whether all stood at the start where it was put. What flies apart by itself shows nothing of a controller."""
+    return _misplaced(ended) is None
+
+
+def _misplaced(ended: Ended) -> tuple[str, str] | None:
+    if ended.overlap > PENETRATION:
+        return "overlap", f"things are {1000 * ended.overlap:.0f} mm within each other"
+    if ended.unsettled:
+        return "unsettled", f"{ended.unsettled} does not stay where it is put"
+    return None
 
 
 def sound(ended: Ended) -> bool:
@@ -243,6 +262,9 @@ def drawn_start(
     for _ in range(places.TRIES):
         start = places.drawn(setting.scene, setting.start, position, yaw, rng)
         if position and places.crowded(setting.scene, start):
+            continue
+        # Places that are given may be nearer to each other than those that are drawn, but turned things reach farther.
+        if yaw and not position and not _has_room(setting.scene, start):
             continue
         if goal and goals.holds(goal, setting.scene, written_state(setting.scene, start)):
             if not position and not yaw:
@@ -284,14 +306,16 @@ def true_at_end(scene: Scene, ended: Ended) -> list[Predicate]:
 
 
 def whole(ended: Ended) -> bool:
-    """Whether an episode ended by itself, and was seen from its beginning to its end."""
-    return ended.how == "ended" and None not in (ended.before, ended.after, ended.later)
+    """Whether an episode began as it should, ended by itself, and was seen from its beginning to its end."""
+    return stood(ended) and ended.how == "ended" and None not in (ended.before, ended.after, ended.later)
 
 
 def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:
-    """Whether an episode ended as it should, and stayed so."""
-    return ended.how == "ended" and all(
-        state is not None and goals.holds(goal, scene, state) for state in (ended.after, ended.later)
+    """Whether an episode began and ended as it should, and stayed so."""
+    return (
+        stood(ended)
+        and ended.how == "ended"
+        and all(state is not None and goals.holds(goal, scene, state) for state in (ended.after, ended.later))
     )
 
 

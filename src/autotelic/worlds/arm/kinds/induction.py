@@ -181,6 +181,8 @@ class Induction(ArmKind):
         control, last = read(task.spec["task"]), ended[-1]
         if len(ended) == len(attempt.jobs) and all(self.succeeded(task, each) for each in ended):
             return Grade("correct", 1.0)
+        if not base.stood(last):
+            return Grade("misplaced", detail=f"start {len(ended)} of {len(attempt.jobs)}: things did not stay in place")
         outcome = "wrong" if last.how in ("ended",) else last.how
         if last.how in ("broken", "uncompiled"):
             outcome = "lost" if last.how == "uncompiled" else "broken"
