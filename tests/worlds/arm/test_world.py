@@ -14,7 +14,7 @@ from autotelic.errors import UserError
 from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
-from autotelic.worlds.arm.episodes import Job
+from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
 from autotelic.worlds.arm.tasks import FIXTURES, read_setting
@@ -151,6 +151,15 @@ def test_a_deduction_that_was_altered_in_the_archive_is_found_out(task_of, verdi
     altered = replace(task, spec={**task.spec, "region": "bin"})
     assert verdict_of(task, "yes right").solved
     assert verdict_of(altered, "yes bin").outcome == "nondeterministic"
+
+
+@pytest.mark.parametrize("how", ["limit", "broken", "lost"])
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_an_episode_that_was_cut_does_not_contradict_its_question(world, task_of, kind: str, how: str):
+    task = task_of(kind, SEEDS[kind])
+    attempt = world.kinds[kind].attempt(task, known_answer(world, task).text, seed=1)
+    found = world.kinds[kind].grade(task, attempt, [Ended(how, detail="cut")])
+    assert (found.outcome, found.detail) == (how, "cut")
 
 
 def test_a_question_whose_controller_follows_the_order_of_a_set_is_refused(world):

@@ -144,8 +144,10 @@ class Deduction(Question):
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         """The controller is run again, here: what a task says of its own answer is not believed."""
         (own,), (said, region) = ended, attempt.value
+        if own.how in base.UNSEEN:
+            return Grade(own.how, detail=own.detail)
         if own.later is None:
-            return Grade("lost" if own.how == "lost" else "nondeterministic", detail=f"{own.how} {own.detail}".strip())
+            return Grade("nondeterministic", detail=f"{own.how} {own.detail}".strip())
         seen = base.answer_of(
             _asked(task.spec), read_setting(task.spec["setting"]).scene, own.later, task.spec["object"]
         )
