@@ -15,9 +15,10 @@ from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
-from autotelic.worlds.arm.tasks import FIXTURES, read_setting
+from autotelic.worlds.arm.tasks import FIXTURES, Setting, read_setting
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import RefusedError, answer_text, fence, read_blocks
@@ -151,6 +152,43 @@ def test_a_deduction_that_was_altered_in_the_archive_is_found_out(task_of, verdi
     altered = replace(task, spec={**task.spec, "region": "bin"})
     assert verdict_of(task, "yes right").solved
     assert verdict_of(altered, "yes bin").outcome == "nondeterministic"
+
+
+# Says nothing at any start but its own.
+ONLY_HERE = """\
+def execute_controller(robot, world):
+    x, y, z = world.position('red_box')
+    other_x, other_y, _ = world.position('blue_box')
+    if max(abs(x - 0.4), abs(y - 0.2), abs(other_x - 0.55), abs(other_y - 0.2)) > 0.01:
+        raise ValueError
+    robot.move_to([x, y, 0.12])
+    robot.move_to([x, y, z])
+    robot.close_gripper()
+    robot.move_to([x, 0.0, z])"""
+
+
+def only_here() -> str:
+    return f"{fence('json', json.dumps(brief.read_scene(PASSED[1])))}\n{fence('python', ONLY_HERE)}"
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_that_no_other_start_speaks_to_is_refused(world, kind: str):
+    (refused,) = world.admit([Proposal(kind, only_here())], 1)
+    assert isinstance(refused, Rejection)
+    assert (refused.outcome, refused.found) == ("trivial", ())
+    assert "could not be shown" in refused.reason
+    (taken,) = world.admit_freely([Proposal(kind, only_here())], thorough=False)
+    assert isinstance(taken, Task)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_whose_other_starts_were_lost_is_nobodys_fault(world, kind: str):
+    draft = world.kinds[kind].draft(Proposal(kind, only_here()))
+    (own,) = world.run(draft.jobs)
+    for how in ("lost", "limit"):
+        with pytest.raises(RefusedError) as refused:
+            world.kinds[kind].spec(draft, [own, own, Ended(how), Ended("exception")])
+        assert refused.value.outcome == "lost"
 
 
 @pytest.mark.parametrize("how", ["limit", "broken", "lost"])
@@ -333,8 +371,11 @@ def settled(world, results) -> None:
             assert world.kinds[task.kind].solve_prompt(task)
 
 
+@pytest.mark.parametrize("missing", [(), (0,), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize("kind", ["deduction", "abduction"])
-def test_a_question_about_a_full_table_is_decided(world, kind: str):
+def test_a_question_about_a_full_table_is_decided_whichever_starts_are_found(world, kind: str, missing, monkeypatch):
+    found = base._start_anywhere
+    monkeypatch.setattr(base, "_start_anywhere", lambda *said: None if said[-1] in missing else found(*said))
     settled(world, world.admit([Proposal(kind, brief.question_proposal(" move red_box close left", DENSE))], 1))
 
 
@@ -382,6 +423,22 @@ JUNK = (
     {"at": 1},
     "x" * 99,
 )
+
+
+def test_where_there_is_room_for_other_starts_some_are_found_with_the_digits_that_a_task_keeps():
+    setting = read_setting(DENSE)
+    found = base.other_starts(setting, 3)
+    assert len(found) == 3
+    for start in found:
+        moved = Setting(setting.scene, start)
+        base.check_start(moved)
+        assert read_setting(moved.plain()) == moved
+        assert brief.places_words(moved) is None
+
+
+def test_a_question_at_no_spots_has_no_brief_answer(world, task_of):
+    task = task_of("deduction", brief.question_proposal(" move red_box close left", DENSE))
+    assert world.kinds["deduction"].brief_answer(task) is None
 
 
 def damaged(text: str, rng: np.random.Generator) -> str:

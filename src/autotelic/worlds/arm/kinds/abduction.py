@@ -126,6 +126,8 @@ class Abduction(Question):
         """None of the other starts may lead to the goal as well: chance would answer it."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
+        if not questions.compared(ended):
+            return
         for goal in self.possible(draft, setting, own):
             if not any(_works(goal, setting, each) for each in others):
                 start = {name: list(place) for name, place in setting.start.items()}

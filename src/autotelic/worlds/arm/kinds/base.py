@@ -21,7 +21,7 @@ from autotelic.worlds.arm import brief, controllers, goals, places
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import ANYWHERE, Setting, parse, read_setting, require_keys
+from autotelic.worlds.arm.tasks import ANYWHERE, Setting, kept, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -184,14 +184,6 @@ def check_start(setting: Setting) -> None:
         raise RefusedError("overlap", f"{boxed} stands in the bin")
 
 
-def _has_room(scene: Scene, start: Mapping[str, Placement]) -> bool:
-    try:
-        check_start(Setting(scene, start))
-    except RefusedError:
-        return False
-    return True
-
-
 def _in_bin(setting: Setting) -> str:
     for fixture in setting.scene.fixtures:
         for name, (x, y, _) in setting.start.items():
@@ -256,16 +248,21 @@ def _fixture_point(fixture: Fixture) -> tuple[float, float, float]:
 
 
 def drawn_start(
-    setting: Setting, goal: Sequence[Predicate], position: float, yaw: float, *purpose: str | int, seed: int
+    setting: Setting,
+    goal: Sequence[Predicate],
+    position: float,
+    yaw: float,
+    *purpose: str | int,
+    seed: int,
+    close: bool = False,
 ) -> dict[str, Placement] | None:
-    """A start drawn for a purpose, with room for all and at which the goal does not hold; None where none is found."""
+    """A start drawn for a purpose, with room for all and at which the goal does not hold; None where none is found.
+    With `close`, the gripper needs no room between things."""
     rng = seeds.generator(seed, "start", *purpose)
     for _ in range(places.TRIES):
         start = places.drawn(setting.scene, setting.start, position, yaw, rng)
-        if position and places.crowded(setting.scene, start):
-            continue
         # Places that are given may be nearer to each other than those that are drawn, but turned things reach farther.
-        if yaw and not position and not _has_room(setting.scene, start):
+        if (position or yaw) and not _has_room(setting.scene, start, close or not position):
             continue
         if goal and goals.holds(goal, setting.scene, written_state(setting.scene, start)):
             if not position and not yaw:
@@ -275,16 +272,35 @@ def drawn_start(
     return None
 
 
+def _has_room(scene: Scene, start: Mapping[str, Placement], close: bool) -> bool:
+    if not close:
+        return places.crowded(scene, start) is None
+    try:
+        check_start(Setting(scene, start))
+    except RefusedError:
+        return False
+    return True
+
+
 def other_starts(setting: Setting, count: int) -> list[dict[str, Placement]]:
     """Starts that have nothing to do with the setting's own, always the same ones: at spots, of which brief texts can
-    speak, where there is room for all at spots, and else anywhere."""
+    speak, where there is room for all at spots, and else anywhere. Fewer than that many where none is found."""
     key, known = content_address(setting.plain()), [dict(setting.start)]
-    anywhere = Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
     for at in range(count):
         spotted = places.at_spots(setting.scene, seeds.generator(0, "spots", key, at), known)
-        start = spotted or drawn_start(anywhere, (), ANYWHERE, 0.0, key, at, seed=0)
+        start = spotted or _start_anywhere(setting, key, at)
         known += [start] if start is not None else []
     return known[1:]
+
+
+def _start_anywhere(setting: Setting, key: str, at: int) -> dict[str, Placement] | None:
+    """With the digits that a task keeps: what is admitted is what is judged."""
+    anywhere = Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
+    for close in (False, True):
+        start = drawn_start(anywhere, (), ANYWHERE, 0.0, key, at, seed=0, close=close)
+        if start is not None:
+            return {name: (kept(x), kept(y), kept(yaw)) for name, (x, y, yaw) in start.items()}
+    return None
 
 
 def made_true(scene: Scene, ended: Ended) -> list[Predicate]:

@@ -47,11 +47,17 @@ class Question(ArmKind):
             raise RefusedError(*self.idle)
         for spec in self.specs(draft, ended):
             return spec
+        if not compared(ended):
+            lost = any(each.how in ("lost", "limit") for each in checked(ended)[1:])
+            raise RefusedError(
+                "lost" if lost else "trivial", "it could not be shown that the answer depends on the start"
+            )
         raise RefusedError("trivial", self.trivial)
 
     def also(self, spec: Mapping[str, Any], ended: Sequence[Ended]) -> list[dict[str, Any]]:
         """Some of what this kind can ask about the controller and the scene of a task, of any kind of question: at its
-        own start, and at those that it was checked with."""
+        own start, and at those that it was checked with. Those at no spots have no exact brief words, and so no brief
+        answer: they are for players that read full prompts."""
         setting, episodes = read_setting(spec["setting"]), checked(ended)
         starts = [dict(setting.start), *others(setting)]
         found: list[dict[str, Any]] = []
@@ -94,6 +100,12 @@ def checked(ended: Sequence[Ended]) -> list[Ended]:
     if rest and rest[0].digest != own.digest:
         raise RefusedError("nondeterministic", "the controller does not do the same each time")
     return [own, *rest[1:]]
+
+
+def compared(ended: Sequence[Ended]) -> bool:
+    """Whether there is an end at another start to compare a question's own with. Where nothing was to be checked, none
+    is asked for."""
+    return len(ended) == 1 or any(map(base.sound, checked(ended)[1:]))
 
 
 def run_of(spec: Mapping[str, Any]) -> str:
