@@ -405,6 +405,19 @@ def test_whatever_is_on_the_table_a_question_is_admitted_or_refused(world, table
     settled(world, world.admit([Proposal(kind, text)], 1))
 
 
+def test_what_else_is_asked_beside_a_question_at_spots_is_at_spots_too(world):
+    scene = " red_box front_middle bin button drawer"  # the only spot that is free
+    (task,) = world.admit([Proposal("deduction", question(" move red_box close left open", scene))], 1)
+    assert isinstance(task, Task)
+    assert None in [
+        brief.places_words(Setting(world.kinds["deduction"].scene(task.spec), start))
+        for start in base.other_starts(read_setting(task.spec["setting"]), 3)
+    ]
+    others = world.siblings(task)
+    assert others
+    assert all(brief.places_words(read_setting(other.spec["setting"])) for other in others)
+
+
 JUNK = (
     None,
     True,

@@ -56,14 +56,15 @@ class Question(ArmKind):
 
     def also(self, spec: Mapping[str, Any], ended: Sequence[Ended]) -> list[dict[str, Any]]:
         """Some of what this kind can ask about the controller and the scene of a task, of any kind of question: at its
-        own start, and at those that it was checked with. Those at no spots have no exact brief words, and so no brief
-        answer: they are for players that read full prompts."""
+        own start, and at those that it was checked with. Of a task that brief words say exactly, only what they say as
+        well: they would name other places."""
         setting, episodes = read_setting(spec["setting"]), checked(ended)
-        starts = [dict(setting.start), *others(setting)]
+        settings = [setting, *(Setting(setting.scene, start) for start in others(setting))]
+        exact = brief.places_words(setting) is not None
         found: list[dict[str, Any]] = []
-        for at, (start, own) in enumerate(zip(starts, episodes, strict=True)):
-            if base.sound(own):
-                draft = Draft({"setting": Setting(setting.scene, start).plain(), "controller": spec["controller"]})
+        for at, (placed, own) in enumerate(zip(settings, episodes, strict=True)):
+            if base.sound(own) and (not exact or brief.places_words(placed) is not None):
+                draft = Draft({"setting": placed.plain(), "controller": spec["controller"]})
                 seen = [own, own, *episodes[:at], *episodes[at + 1 :]]  # once more, as if it had been run again
                 found += itertools.islice(self.specs(draft, seen), ALSO)
         return found
