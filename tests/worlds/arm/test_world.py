@@ -116,6 +116,17 @@ def test_other_seeds_draw_other_starts_and_equal_seeds_the_same(task_of, verdict
     assert one != other
 
 
+def test_the_state_of_a_verdict_is_that_of_every_start(world, task_of):
+    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 2}))
+    attempt = world.kinds["induction"].attempt(task, answer_text(REACH), seed=1)
+    first, last = world.run(attempt.jobs)
+    assert world._verdict(task, attempt, [first, last], 1) == world._verdict(task, attempt, [first, last], 1)
+    states = [
+        world._verdict(task, attempt, ended, 1).metrics["state"] for ended in ([first, last], [last, last], [last])
+    ]
+    assert len(set(states)) == 3
+
+
 def test_the_goal_must_hold_when_the_controller_has_ended(task_of, verdict_of):
     task = task_of("induction", control(["near", "red_box"], success={"draws": 1}))
     assert not verdict_of(task, brief.program_of(" move red_box home")).solved

@@ -45,7 +45,7 @@ from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
 from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
-from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, base, load_kinds
 from autotelic.worlds.arm.kinds.abduction import Abduction
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
@@ -118,7 +118,7 @@ class ArmWorld(World):
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
-        self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
+        self.version = f"mujoco-{mujoco.__version__} arm-2 python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
@@ -291,10 +291,15 @@ class ArmWorld(World):
     def _verdict(self, task: Task, attempt: Attempt | Grade, ended: Sequence[Ended], seed: int) -> Verdict:
         grade = attempt if isinstance(attempt, Grade) else self.kinds[task.kind].grade(task, attempt, ended)
         metrics = {name: _mean(ended, name) for name in METRICS if ended and name in ended[-1].metrics}
-        if ended and ended[-1].digest:
-            metrics["state"] = float(int(ended[-1].digest[:12], 16))  # says whether a replay ended alike, to the bit
+        if any(each.digest for each in ended):  # says whether a replay ended alike, to the bit, at every start
+            metrics["state"] = float(int(content_address(*(each.digest for each in ended))[:12], 16))
         if task.kind == "induction" and any(each.claim is not None for each in ended):
             metrics["claimed"] = float(any(each.claim for each in ended))
+            # One may say the truth of every start, and fail at the last.
+            false = (
+                each.claim and base.stood(each) and not self.kinds[task.kind].succeeded(task, each) for each in ended
+            )
+            metrics["claimed_falsely"] = float(any(false))
         solved = grade.outcome == "correct"
         return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
 
