@@ -158,6 +158,14 @@ def test_partial_credit_is_for_being_near_and_never_counts_as_solved():
     assert not near.solved
 
 
+@pytest.mark.parametrize(
+    ("how", "outcome"), [("uncompiled", "lost"), ("broken", "broken"), ("horizon", "horizon"), ("ended", "wrong")]
+)
+def test_how_an_episode_ended_is_the_outcome_of_its_answer(world, reach, how: str, outcome: str):
+    attempt = world.kinds["induction"].attempt(reach, answer_text(REACH), seed=1)
+    assert world.kinds["induction"].grade(reach, attempt, [Ended(how)]).outcome == outcome
+
+
 def test_a_deduction_that_was_altered_in_the_archive_is_found_out(task_of, verdict_of):
     task = task_of("deduction", question(*CARRIED, **NEAR))
     altered = replace(task, spec={**task.spec, "region": "bin"})

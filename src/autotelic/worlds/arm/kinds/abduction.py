@@ -158,8 +158,8 @@ class Abduction(Question):
             return Grade("correct", 1.0)
         state = only.later or only.after
         far = goals.distances(goal, setting.scene, state) if state is not None else []
-        score = sum(1.0 / (1.0 + 10.0 * d) for d in far) / len(far) if far and self.config.partial_credit else 0.0
-        return Grade("wrong", min(score, 0.99), f"{only.how} {only.detail}".strip())
+        score = base.partial_credit(far) if far and self.config.partial_credit else 0.0
+        return Grade("wrong", score, f"{only.how} {only.detail}".strip())
 
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """The same controller with other goals that it reached from this start, and not from most that were tried."""

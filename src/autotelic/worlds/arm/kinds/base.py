@@ -336,6 +336,11 @@ def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:
     )
 
 
+def partial_credit(far: Sequence[float]) -> float:
+    """How near an end came to a goal, by how far its predicates are: less than for an answer that is right."""
+    return min(sum(1.0 / (1.0 + 10.0 * each) for each in far) / len(far), 0.99)
+
+
 def answer_of(asked: Sequence[Predicate], scene: Scene, state: State, name: str) -> tuple[list[bool], str]:
     """What deduction asks of an end: which predicates hold, and where a thing is."""
     held = [goals.distance(predicate, scene, state) == 0.0 for predicate in asked]
