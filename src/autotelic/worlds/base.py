@@ -182,6 +182,8 @@ class Kind(ABC):
 class Library(ABC):
     """What the players that need no model take from a world: hand-written tasks and answers, and random ones."""
 
+    size: ClassVar[int] = 1 << 30  # hand-written proposals, before they begin again; more than there are does no harm
+
     @abstractmethod
     def proposal(self, request: Request, turn: int) -> str:
         """The hand-written proposal of that number; they begin again when all have been made."""
