@@ -577,6 +577,17 @@ def test_no_question_is_made_of_answers_to_questions(world, task_of):
     assert world.questions(task, known_answer(world, task)) == []
 
 
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_the_kind_of_question_that_is_played_asks(kind: str):
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kinds=["induction", kind])) as some:
+        (task,) = some.admit([Proposal("induction", control(["lifted", "red_box"], TWO))], 1)
+        assert isinstance(task, Task)
+        (asked,) = some.questions(task, program(" move red_box close back"))
+        (found,) = some.admit([asked], 1)
+        new = [found, *some.siblings(found)] if isinstance(found, Task) else found.found
+        assert {each.kind for each in new} == {kind}
+
+
 def test_no_question_is_made_where_no_kind_asks_any():
     with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kinds=["induction"])) as alone:
         (task,) = alone.admit([Proposal("induction", control(["near", "red_box"], TWO))], 1)

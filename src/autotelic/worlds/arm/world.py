@@ -219,7 +219,8 @@ class ArmWorld(World):
         """What a controller does in the scene that it was written for, where chance puts things. One that calls skills
         is more than its text says."""
         kind = self.kinds[task.kind]
-        if not isinstance(kind, Induction) or Abduction.name not in self.kinds:
+        asking = [name for name, other in self.kinds.items() if isinstance(other, Question)]
+        if not isinstance(kind, Induction) or not asking:
             return []
         try:
             program, scene = kind.read(answer.text), kind.scene(task.spec)
@@ -229,7 +230,9 @@ class ArmWorld(World):
         if PREFIX in program or scene.marks or start is None:
             return []
         placed = json.dumps(Setting(scene, start).plain())
-        return [Proposal(Abduction.name, f"{fence('json', placed)}\n{fence('python', program)}")]
+        # Whichever asks, the others' questions are its siblings, or are found where it is refused.
+        name = Abduction.name if Abduction.name in asking else asking[0]
+        return [Proposal(name, f"{fence('json', placed)}\n{fence('python', program)}")]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)
