@@ -1,7 +1,8 @@
 """Self-play: propose, admit, attempt, judge, reward, learn, archive, checkpoint.
 
-`Loop.run_step` follows Algorithm 1 of Absolute Zero (arXiv 2505.03335) with two changes: the n attempts that measure a
-task's difficulty are learned from instead of thrown away, and the solver meets the tasks of this step, not of the last.
+`Loop.run_step` follows Algorithm 1 of Absolute Zero (arXiv 2505.03335) with three changes: the n attempts that measure
+a task's difficulty are learned from instead of thrown away, the solver meets the tasks of this step, not of the last,
+and with hindsight it also learns answers that the world has found to be right, though it did not give them there.
 Step 0 fills the archive without learning. All randomness is a function of (seed, step, purpose), so a run that resumes
 from a checkpoint does what the uninterrupted one would have done.
 """
