@@ -368,6 +368,26 @@ def test_a_question_that_was_proposed_in_the_same_step_is_asked_once(make_loop, 
     assert len([entry for entry in loop.archive.tasks("sum", limit=1000) if entry.task.spec["a"] == 7]) == 1
 
 
+@pytest.mark.parametrize("said", ["slow", "lost"])
+def test_an_answer_that_is_no_evidence_gives_nothing_to_ask(make_loop, monkeypatch, said: str):
+    asked: list[str] = []
+
+    def remembering(self, task: Task, answer: Answer) -> list[Proposal]:
+        asked.append(answer.text)
+        return asking(self, task, answer)
+
+    monkeypatch.setattr(SumWorld, "questions", remembering)
+    make_loop(Script(answers=[said, "100"]), questions=4).run(2)
+    assert set(asked) == {"100"}
+
+
+def test_it_is_counted_what_becomes_of_what_answers_give_to_ask(make_loop, monkeypatch):
+    monkeypatch.setattr(SumWorld, "questions", lambda self, task, answer: asking(self, task, answer)[:1] * 2)
+    figures = make_loop(Script(answers=["100"]), questions=2).run(2)
+    assert (figures["questions/admitted"], figures["questions/refused"]) == (1.0, 1.0)  # the second is a duplicate
+    assert not [name for name in make_loop(Script(), name="other").run(2) if name.startswith("questions/")]
+
+
 def test_nothing_is_asked_about_answers_unless_it_is_wanted(make_loop, monkeypatch):
     monkeypatch.setattr(SumWorld, "questions", asking)
     loop = make_loop(Script(answers=["100"]))

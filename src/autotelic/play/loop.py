@@ -1,7 +1,8 @@
 """Self-play: propose, admit, attempt, judge, reward, learn, archive, checkpoint.
 
-`Loop.run_step` follows Algorithm 1 of Absolute Zero (arXiv 2505.03335) with two changes: the n attempts that measure a
-task's difficulty are learned from instead of thrown away, and the solver meets the tasks of this step, not of the last.
+`Loop.run_step` follows Algorithm 1 of Absolute Zero (arXiv 2505.03335) with three changes: the n attempts that measure
+a task's difficulty are learned from instead of thrown away, the solver meets the tasks of this step, not of the last,
+and with hindsight it also learns answers that the world has found to be right, though it did not give them there.
 Step 0 fills the archive without learning. All randomness is a function of (seed, step, purpose), so a run that resumes
 from a checkpoint does what the uninterrupted one would have done.
 """
@@ -92,9 +93,10 @@ class Loop:
             wanted = min(self.config.proposals or self.config.batch, self.config.batch)
             proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
             attempted = self._attempt(step, proposed)
-            attempted = replace(attempted, questions=self._questions(step, proposed, attempted))
+            questions, asked = self._questions(step, proposed, attempted)
+            attempted = replace(attempted, questions=questions)
             pay = proposer_pay(proposed, attempted, self.reward), solver_pay(attempted, self.reward)
-            learned = self._learn(proposed, attempted, *pay)
+            learned = self._learn(proposed, attempted, *pay) | asked
         # Before the step is archived, so that one whose measuring fails leaves no trace either.
         due = bool(self.evaluate_every) and step % self.evaluate_every == 0
         heldout = evaluation.figures(self.measure()) if due else {}
@@ -265,10 +267,11 @@ class Loop:
             verdicts += judged
         return Attempted(tasks, samples, verdicts, critiques, practised)
 
-    def _questions(self, step: int, proposed: Proposed, attempted: Attempted) -> list[Task]:
-        """What some of the answers, drawn by chance, give to ask. Nobody proposed it, so nobody is paid."""
+    def _questions(self, step: int, proposed: Proposed, attempted: Attempted) -> tuple[list[Task], Metrics]:
+        """What some of the answers, drawn by chance, give to ask, and what became of it. Nobody proposed it, so nobody
+        is paid."""
         if not self.config.questions:
-            return []
+            return [], {}
         tasks = {task.id: task for task in attempted.tasks}
         said = {
             (sample.task or "", sample.text): sample
@@ -276,15 +279,18 @@ class Loop:
             if verdict.evidence
         }
         rng = seeds.generator(self.seed, "questions", step)
-        drawn = [list(said.values())[at] for at in rng.permutation(len(said))]
+        samples = list(said.values())
+        drawn = [samples[at] for at in rng.permutation(len(samples))]
         asked = (self.world.questions(tasks[sample.task or ""], Answer(sample.text)) for sample in drawn)
         with self._timed("questions"):
             proposals = list(islice(chain.from_iterable(asked), self.config.questions))
-            admitted = self.world.admit(proposals, seeds.derive(self.seed, "questions", step))
-            results = self._without_duplicates(admitted)
-            found = [*(result for result in results if isinstance(result, Task)), *self._siblings(results)]
+            results = self._without_duplicates(self.world.admit(proposals, seeds.derive(self.seed, "questions", step)))
+            admitted = [result for result in results if isinstance(result, Task)]
+            found = [*admitted, *self._siblings(results)]
         known = {made.id for made in (*proposed.results, *proposed.siblings) if isinstance(made, Task)}
-        return [task for task in found if task.id not in known]
+        became = {"admitted": len(admitted), "refused": len(results) - len(admitted)}
+        figures = {f"questions/{name}": float(count) for name, count in became.items()}
+        return [task for task in found if task.id not in known], figures
 
     def _judged(self, tasks: Sequence[Task], samples: Sequence[Sample], seed: int, kind: str) -> list[Verdict]:
         pairs = [(task, Answer(sample.text, sample.claim)) for task, sample in zip(tasks, samples, strict=True)]

@@ -26,8 +26,9 @@ def _entries(proposed: Proposed, attempted: Attempted) -> Iterator[tuple[str, st
     for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
         if verdict.outcome in _LEDGER:
             yield "solve", sample.kind, _LEDGER[verdict.outcome]
-        # What a controller returned is found out when it is run: the world says it beside the verdict.
-        if (sample.claim is True or verdict.metrics.get("claimed") == 1.0) and not verdict.solved:
+        # What a controller returned is found out when it is run, and may differ from start to start: the world says
+        # beside the verdict whether any of it was false.
+        if (sample.claim is True and not verdict.solved) or verdict.metrics.get("claimed_falsely") == 1.0:
             yield "solve", sample.kind, "false_claims"
 
 

@@ -65,9 +65,10 @@ class Answer:
 class Verdict:
     """What the world says of one answer.
 
-    `outcome` is a class that is counted: correct, wrong, format, or a world's own. Three of them are no evidence of how
-    hard the task is: a time limit, a task that contradicts itself, and a judge that was lost on the way. Every other
-    failure counts as one, or a solver could crash its way out of a wrong answer.
+    `outcome` is a class that is counted: correct, wrong, format, or a world's own. Four of them are no evidence of how
+    hard the task is: a time limit, a task that contradicts itself, a start that the world drew and that cannot be, and
+    a judge that was lost on the way. Every other failure counts as one, or a solver could crash its way out of a wrong
+    answer.
     """
 
     solved: bool
@@ -79,7 +80,7 @@ class Verdict:
     seed: int = 0
     achieved: tuple[Task, ...] = ()  # other tasks that this answer solves, where the world says so
 
-    NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "lost"})
+    NOT_EVIDENCE: ClassVar[frozenset[str]] = frozenset({"limit", "nondeterministic", "misplaced", "lost"})
 
     @property
     def evidence(self) -> bool:
@@ -180,6 +181,8 @@ class Kind(ABC):
 
 class Library(ABC):
     """What the players that need no model take from a world: hand-written tasks and answers, and random ones."""
+
+    size: ClassVar[int] = 1 << 30  # hand-written proposals, before they begin again; more than there are does no harm
 
     @abstractmethod
     def proposal(self, request: Request, turn: int) -> str:

@@ -1,9 +1,11 @@
 """Controllers that try to have done it without doing it. None is accepted, whatever else becomes of it."""
 
+import json
 import time
 
 import pytest
 
+from autotelic.physics.arm.scenes import in_the_way
 from autotelic.play import measures
 from autotelic.play.player import Sample
 from autotelic.play.rounds import Attempted, Proposed
@@ -138,6 +140,53 @@ def test_a_false_claim_is_in_the_ledger_and_a_true_one_is_not(lift, verdict_of):
     assert ledger["false_claims"] == 1
 
 
+SAYS_WHAT_IT_DID = body(
+    "found = world.position('red_box')",
+    "if found[1] < 0:",
+    "    return 'failure'",
+    "robot.move_to(found, above=0.12)",
+    "robot.move_to(found)",
+    "return 'success'",
+)
+
+
+def test_what_is_true_of_each_start_is_no_false_claim_though_the_answer_fails(task_of, world):
+    task = task_of(
+        "induction",
+        '{"objects": ["red_box"], "goal": [["near", "red_box"]], "randomisation": {"position": 0.6}}',
+    )
+    said = [world.judge([(task, Answer(f"<answer>{SAYS_WHAT_IT_DID}</answer>"))], seed)[0] for seed in range(8)]
+    mixed = [each for each in said if each.metrics["claimed"] and not each.solved]
+    assert mixed
+    ledger = measures.cheating(
+        Proposed([], [], []), Attempted([task], [Sample("solve", "induction", "", task=task.id) for _ in said], said)
+    )
+    assert ledger["false_claims"] == 0
+
+
 def test_a_time_limit_is_no_evidence(lift, verdict_of):
     assert isinstance(found := verdict_of(lift, body("while True: pass")), Verdict)
     assert not found.evidence
+
+
+LONG = {"shape": "box", "size": [0.012, 0.06, 0.02]}
+
+
+def test_an_empty_controller_earns_nothing_from_things_that_fly_apart(world, task_of, verdict_of):
+    apart = [{**LONG, "color": "blue", "at": [0.42, 0.0]}, {**LONG, "color": "red", "at": [0.56, 0.0]}]
+    task = task_of("induction", json.dumps({"objects": apart, "goal": [["at", "red_box", "back"]]}))
+    within = [{**LONG, "color": "blue", "at": [0.56, 0.0]}, {**LONG, "color": "red", "at": [0.56, 0.0]}]
+    altered = world.make_task("induction", {"task": {**task.spec["task"], "objects": within}})
+    found = verdict_of(altered, body('return "success"'))
+    assert (found.solved, found.outcome, found.evidence) == (False, "misplaced", False)
+    assert verdict_of(task, body("pass")).outcome == "wrong"
+
+
+def test_what_is_drawn_turned_does_not_reach_into_its_neighbours(world, task_of):
+    near = [{**LONG, "color": color, "at": [x, 0.0]} for color, x in (("blue", 0.45), ("red", 0.4795))]
+    text = {"objects": near, "goal": [["near", "red_box"]], "randomisation": {"yaw": 0.1}, "success": {"draws": 8}}
+    task = task_of("induction", json.dumps(text))
+    attempt = world.kinds["induction"].attempt(task, f"<answer>{body('pass')}</answer>", seed=2)
+    starts = [dict(job.start) for job in attempt.jobs]
+    assert len({start["red_box"][2] for start in starts}) == 8
+    assert [in_the_way(world.kinds["induction"].scene(task.spec), start, 0.0) for start in starts] == [None] * 8

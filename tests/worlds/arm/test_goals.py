@@ -60,6 +60,7 @@ def test_each_predicate_can_hold(words: tuple[str, ...], state: State):
         (("on", "red_box", "blue_box"), moved("red_box", 0.5, 0.0, 0.12)),
         (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, 0.02, touched=frozenset({"red_box"}))),
         (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, 0.2)),
+        (("inside", "red_box", "bin"), moved("red_box", 0.5, -0.2, -0.7)),  # on the floor below it
         (("open", "drawer"), replace(START, opening=0.3)),
         (("pressed", "button"), START),
     ],

@@ -27,6 +27,22 @@ def test_the_scripted_player_goes_through_the_families_and_solves_them(world):
     assert [verdict.detail for verdict in verdicts if not verdict.solved] == []
 
 
+def test_a_random_selection_is_of_all_that_the_library_has(world, monkeypatch):
+    turns: list[int] = []
+    monkeypatch.setattr(world.library, "proposal", lambda request, turn: (turns.append(turn), "{}")[1])
+    player = ScriptedPlayer(ScriptedConfig(selection="random"), world)
+    player.propose([Request("induction")] * 400, np.random.default_rng(0))
+    assert max(turns) < world.library.size
+    assert len({turn * 10 // world.library.size for turn in turns}) == 10
+
+
+def test_the_library_has_as_many_tasks_as_it_says_and_then_begins_again(world):
+    size = world.library.size
+    wanted = Request("induction")
+    tasks = [world.library.proposal(wanted, turn) for turn in range(7, 7 + 2 * size)]  # the first have fewer things
+    assert tasks[:size] == tasks[size:]
+
+
 @pytest.mark.parametrize(
     ("difficulty", "families"),
     [

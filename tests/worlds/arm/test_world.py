@@ -1,23 +1,28 @@
 """Admission and judging in the arm world."""
 
+import contextlib
 import json
 from dataclasses import replace
 
 import mujoco
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autotelic.errors import UserError
+from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
-from autotelic.worlds.arm.episodes import Job
+from autotelic.worlds.arm.episodes import Ended, Job
+from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.abduction import EXAMPLE
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
-from autotelic.worlds.arm.tasks import read_setting
+from autotelic.worlds.arm.tasks import FIXTURES, Setting, read_setting
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Rejection, Request, Task, Verdict
-from autotelic.worlds.code.kinds.base import answer_text, fence
+from autotelic.worlds.code.kinds.base import RefusedError, answer_text, fence, read_blocks
 
 REACH = brief.program_of(" move red_box")
 
@@ -112,6 +117,17 @@ def test_other_seeds_draw_other_starts_and_equal_seeds_the_same(task_of, verdict
     assert one != other
 
 
+def test_the_state_of_a_verdict_is_that_of_every_start(world, task_of):
+    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 2}))
+    attempt = world.kinds["induction"].attempt(task, answer_text(REACH), seed=1)
+    first, last = world.run(attempt.jobs)
+    assert world._verdict(task, attempt, [first, last], 1) == world._verdict(task, attempt, [first, last], 1)
+    states = [
+        world._verdict(task, attempt, ended, 1).metrics["state"] for ended in ([first, last], [last, last], [last])
+    ]
+    assert len(set(states)) == 3
+
+
 def test_the_goal_must_hold_when_the_controller_has_ended(task_of, verdict_of):
     task = task_of("induction", control(["near", "red_box"], success={"draws": 1}))
     assert not verdict_of(task, brief.program_of(" move red_box home")).solved
@@ -143,11 +159,65 @@ def test_partial_credit_is_for_being_near_and_never_counts_as_solved():
     assert not near.solved
 
 
+@pytest.mark.parametrize(
+    ("how", "outcome"), [("uncompiled", "lost"), ("broken", "broken"), ("horizon", "horizon"), ("ended", "wrong")]
+)
+def test_how_an_episode_ended_is_the_outcome_of_its_answer(world, reach, how: str, outcome: str):
+    attempt = world.kinds["induction"].attempt(reach, answer_text(REACH), seed=1)
+    assert world.kinds["induction"].grade(reach, attempt, [Ended(how)]).outcome == outcome
+
+
 def test_a_deduction_that_was_altered_in_the_archive_is_found_out(task_of, verdict_of):
     task = task_of("deduction", question(*CARRIED, **NEAR))
     altered = replace(task, spec={**task.spec, "region": "bin"})
     assert verdict_of(task, "yes right").solved
     assert verdict_of(altered, "yes bin").outcome == "nondeterministic"
+
+
+# Says nothing at any start but its own.
+ONLY_HERE = """\
+def execute_controller(robot, world):
+    x, y, z = world.position('red_box')
+    other_x, other_y, _ = world.position('blue_box')
+    if max(abs(x - 0.4), abs(y - 0.2), abs(other_x - 0.55), abs(other_y - 0.2)) > 0.01:
+        raise ValueError
+    robot.move_to([x, y, 0.12])
+    robot.move_to([x, y, z])
+    robot.close_gripper()
+    robot.move_to([x, 0.0, z])"""
+
+
+def only_here() -> str:
+    return f"{fence('json', json.dumps(brief.read_scene(PASSED[1])))}\n{fence('python', ONLY_HERE)}"
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_that_no_other_start_speaks_to_is_refused(world, kind: str):
+    (refused,) = world.admit([Proposal(kind, only_here())], 1)
+    assert isinstance(refused, Rejection)
+    assert (refused.outcome, refused.found) == ("trivial", ())
+    assert "could not be shown" in refused.reason
+    (taken,) = world.admit_freely([Proposal(kind, only_here())], thorough=False)
+    assert isinstance(taken, Task)
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_whose_other_starts_were_lost_is_nobodys_fault(world, kind: str):
+    draft = world.kinds[kind].draft(Proposal(kind, only_here()))
+    (own,) = world.run(draft.jobs)
+    for how in ("lost", "limit"):
+        with pytest.raises(RefusedError) as refused:
+            world.kinds[kind].spec(draft, [own, own, Ended(how), Ended("exception")])
+        assert refused.value.outcome == "lost"
+
+
+@pytest.mark.parametrize("how", ["limit", "broken", "lost"])
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_an_episode_that_was_cut_does_not_contradict_its_question(world, task_of, kind: str, how: str):
+    task = task_of(kind, SEEDS[kind])
+    attempt = world.kinds[kind].attempt(task, known_answer(world, task).text, seed=1)
+    found = world.kinds[kind].grade(task, attempt, [Ended(how, detail="cut")])
+    assert (found.outcome, found.detail) == (how, "cut")
 
 
 def test_a_question_whose_controller_follows_the_order_of_a_set_is_refused(world):
@@ -296,6 +366,157 @@ def test_a_start_solves_the_tasks_of_goals_that_it_leads_to_and_not_every_start_
         assert not all(verdict.solved for verdict in looking_back.judge([(other, start) for start in starts], 5))
 
 
+# So full that of the starts that are looked for, some are not found.
+DENSE = {
+    "objects": [
+        {"color": color, "shape": "box", "at": at}
+        for color, at in (
+            ("blue", [0.37, 0.211]),
+            ("green", [0.467, -0.016]),
+            ("orange", [0.357, -0.025]),
+            ("red", [0.604, 0.124]),
+            ("yellow", [0.413, -0.007]),
+        )
+    ],
+    "fixtures": ["bin"],
+}
+
+
+def settled(world, results) -> None:
+    """Everything that a round of admission gives can be asked."""
+    for result in results:
+        assert isinstance(result, Task | Rejection)
+        found = [result, *world.siblings(result)] if isinstance(result, Task) else result.found
+        for task in found:
+            assert world.kinds[task.kind].solve_prompt(task)
+
+
+@pytest.mark.parametrize("missing", [(), (0,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_about_a_full_table_is_decided_whichever_starts_are_found(world, kind: str, missing, monkeypatch):
+    found = base._start_anywhere
+    monkeypatch.setattr(base, "_start_anywhere", lambda *said: None if said[-1] in missing else found(*said))
+    settled(world, world.admit([Proposal(kind, brief.question_proposal(" move red_box close left", DENSE))], 1))
+
+
+NAMED = st.tuples(st.sampled_from(list(COLORS)), st.sampled_from(list(SHAPES)))
+CELLS = [(0.36 + 0.065 * i, -0.28 + 0.07 * j) for i in range(5) for j in range(9)]
+
+
+@st.composite
+def full_tables(draw) -> dict:
+    """As many things as there may be, near to each other, and fixtures, of which some stand in their way."""
+    names = draw(st.lists(NAMED, min_size=4, max_size=5, unique=True))
+    cells = draw(st.lists(st.sampled_from(CELLS), min_size=5, max_size=5, unique=True))
+    off = st.floats(-0.005, 0.005)
+    rows = [
+        {"color": color, "shape": shape, "at": [x + draw(off), y + draw(off)]}
+        for (color, shape), (x, y) in zip(names, cells, strict=False)
+    ]
+    return {"objects": rows, "fixtures": draw(st.lists(st.sampled_from(FIXTURES), unique=True))}
+
+
+@settings(max_examples=25, deadline=None)
+@given(full_tables(), st.sampled_from(["deduction", "abduction"]))
+def test_whatever_is_on_the_table_a_question_is_admitted_or_refused(world, table: dict, kind: str):
+    color, shape = table["objects"][0]["color"], table["objects"][0]["shape"]
+    program = f"def execute_controller(robot, world):\n    robot.move_to(world.position('{color}_{shape}'))"
+    text = f"{fence('json', json.dumps(table))}\n{fence('python', program)}"
+    settled(world, world.admit([Proposal(kind, text)], 1))
+
+
+def test_what_else_is_asked_beside_a_question_at_spots_is_at_spots_too(world):
+    scene = " red_box front_middle bin button drawer"  # the only spot that is free
+    (task,) = world.admit([Proposal("deduction", question(" move red_box close left open", scene))], 1)
+    assert isinstance(task, Task)
+    assert None in [
+        brief.places_words(Setting(world.kinds["deduction"].scene(task.spec), start))
+        for start in base.other_starts(read_setting(task.spec["setting"]), 3)
+    ]
+    others = world.siblings(task)
+    assert others
+    assert all(brief.places_words(read_setting(other.spec["setting"])) for other in others)
+
+
+JUNK = (
+    None,
+    True,
+    -1,
+    -0.0,
+    1e999,
+    float("nan"),
+    10**400,
+    "",
+    "bin",
+    "\x00",
+    [],
+    [[]],
+    {},
+    ["red_box"],
+    {"at": 1},
+    "x" * 99,
+)
+
+
+def test_where_there_is_room_for_other_starts_some_are_found_with_the_digits_that_a_task_keeps():
+    setting = read_setting(DENSE)
+    found = base.other_starts(setting, 3)
+    assert len(found) == 3
+    for start in found:
+        moved = Setting(setting.scene, start)
+        base.check_start(moved)
+        assert read_setting(moved.plain()) == moved
+        assert brief.places_words(moved) is None
+
+
+def test_a_question_at_no_spots_has_no_brief_answer(world, task_of):
+    task = task_of("deduction", brief.question_proposal(" move red_box close left", DENSE))
+    assert world.kinds["deduction"].brief_answer(task) is None
+
+
+def damaged(text: str, rng: np.random.Generator) -> str:
+    """A proposal with a value of its JSON replaced by what may stand nowhere there, or a piece of its text cut out,
+    doubled or replaced."""
+    if rng.random() < 0.6:
+        (_, shown), *_ = blocks = read_blocks(text)
+        found = json.loads(shown)
+        inner = found
+        while True:
+            key = (
+                list(inner)[int(rng.integers(len(inner)))] if isinstance(inner, dict) else int(rng.integers(len(inner)))
+            )
+            if not isinstance(inner[key], dict | list) or not inner[key] or rng.random() < 0.3:
+                break
+            inner = inner[key]
+        inner[key] = JUNK[int(rng.integers(len(JUNK)))]
+        return "\n".join([fence("json", json.dumps(found)), *(fence(label, body) for label, body in blocks[1:])])
+    pieces = ["{", "]", '"', ",", "NaN", '"at"', "```", "\n", "red_box", "``` python", "\ud800", "    ", "[" * 2000]
+    at = int(rng.integers(len(text)))
+    end = at + int(rng.integers(0, 12))
+    return text[:at] + (text[at:end] * 2 if rng.random() < 0.2 else pieces[int(rng.integers(len(pieces)))]) + text[end:]
+
+
+QUESTIONS = (
+    ("deduction", question(*PASSED, **NEAR)),
+    ("abduction", SEEDS["abduction"]),
+    ("abduction", brief.question_proposal(" move red_box close left", DENSE)),
+)
+
+
+def test_a_damaged_question_is_read_or_refused(world):
+    rng = np.random.default_rng(11)
+    for at in range(3000):
+        kind, text = QUESTIONS[at % len(QUESTIONS)]
+        with contextlib.suppress(RefusedError):
+            world.kinds[kind].draft(Proposal(kind, damaged(text, rng)))
+
+
+def test_what_can_be_read_of_damaged_questions_is_decided(world):
+    rng = np.random.default_rng(12)
+    damage = [Proposal(kind, damaged(text, rng)) for kind, text in QUESTIONS for _ in range(12)]
+    settled(world, world.admit(damage, 1))
+
+
 def known_answer(world, task):
     kind = world.kinds[task.kind]
     return Answer(kind.expand_answer(kind.brief_answer(task)))
@@ -355,6 +576,17 @@ def test_no_question_is_made_of_what_is_no_controller_or_more_than_its_text(worl
 def test_no_question_is_made_of_answers_to_questions(world, task_of):
     task = task_of("deduction", question(*PASSED, **NEAR))
     assert world.questions(task, known_answer(world, task)) == []
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_the_kind_of_question_that_is_played_asks(kind: str):
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kinds=["induction", kind])) as some:
+        (task,) = some.admit([Proposal("induction", control(["lifted", "red_box"], TWO))], 1)
+        assert isinstance(task, Task)
+        (asked,) = some.questions(task, program(" move red_box close back"))
+        (found,) = some.admit([asked], 1)
+        new = [found, *some.siblings(found)] if isinstance(found, Task) else found.found
+        assert {each.kind for each in new} == {kind}
 
 
 def test_no_question_is_made_where_no_kind_asks_any():

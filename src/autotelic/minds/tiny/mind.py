@@ -1,7 +1,8 @@
 """The mind `tiny`: a small transformer, a vocabulary given by the world, and nothing known but form.
 
 Its base weights are trained at first use on babble, texts of the right form whose answers are random, and kept in the
-user's cache. What is true it can learn only from rewards.
+user's cache. What is true it can learn only from what a world has run: from rewards and, with hindsight, from answers
+that running a proposal or an attempt has shown to be right.
 """
 
 from __future__ import annotations

@@ -64,10 +64,11 @@ class ScriptedPlayer(Player):
     def _proposal(self, request: Request, rng: np.random.Generator) -> str:
         turn = self.position[request.kind]
         self.position[request.kind] += 1
+        library = self.world.library
         if self.config.selection == "random":
-            turn = int(rng.integers(len(LIBRARY) * len(LIBRARY[0].calls)))
-        if self.world.library is not None:
-            return self.world.library.proposal(request, turn)
+            turn = int(rng.integers(len(LIBRARY) * len(LIBRARY[0].calls) if library is None else library.size))
+        if library is not None:
+            return library.proposal(request, turn)
         entry = LIBRARY[turn % len(LIBRARY)]
         kind = self.world.kinds[request.kind]
         if request.kind != "induction":

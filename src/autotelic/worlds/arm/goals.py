@@ -165,7 +165,7 @@ def _inside(scene: Scene, state: State, name: str, container: str) -> float:
     x, y, z = state.positions[name]
     along, across = in_frame(replace(fixture, x=at_x, y=at_y), x, y)
     aside = math.hypot(max(0.0, abs(along - middle) - half_along), max(0.0, abs(across) - half_across))
-    return _released(state, name, max(aside, z - top, 0.0))
+    return _released(state, name, max(aside, z - top, -z, 0.0))  # what has fallen off the table is not inside
 
 
 def _open(scene: Scene, state: State, name: str) -> float:

@@ -198,6 +198,8 @@ _DEEDS: tuple[tuple[str, str], ...] = (
 class ArmLibrary(Library):
     """Hand-written and random texts of the arm world."""
 
+    size = 420  # of control tasks: every family with all pairs of things and all regions that it meets
+
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
         self._kinds = kinds
 

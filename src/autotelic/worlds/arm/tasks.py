@@ -253,7 +253,12 @@ def number(value: Any, what: str, bounds: tuple[float, float]) -> float:
     low, high = bounds
     if not low <= value <= high:  # NaN is not between them either
         raise RefusedError("bounds", f"{what} is not between {low:g} and {high:g}")
-    return round(float(value), DIGITS) + 0.0  # not -0.0, which is written in another way
+    return kept(float(value))
+
+
+def kept(value: float) -> float:
+    """A number as a task keeps it."""
+    return round(value, DIGITS) + 0.0  # not -0.0, which is written in another way
 
 
 def _rows(rows: Any, what: str, most: int) -> list[Any]:

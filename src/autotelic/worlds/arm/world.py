@@ -21,7 +21,8 @@ Classes of rejections:
     heldout       asks the same as a held-out task
     broken        the simulation flew apart
 and of controllers: syntax, no_entry, forbidden, and how an episode can end (see episodes.py). The loop adds
-`duplicate`. Outcomes of verdicts: correct, wrong, and those of the above that can befall an answer.
+`duplicate`. Outcomes of verdicts: correct, wrong, those of the above that can befall an answer, and
+    misplaced     things did not stand where they were put at a start that was drawn: this says nothing of the answer
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
 from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
-from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, load_kinds
+from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, base, load_kinds
 from autotelic.worlds.arm.kinds.abduction import Abduction
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
@@ -117,7 +118,7 @@ class ArmWorld(World):
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
-        self.version = f"mujoco-{mujoco.__version__} arm-1 python-{platform.python_version()} servers-{servers}"
+        self.version = f"mujoco-{mujoco.__version__} arm-2 python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
@@ -218,7 +219,8 @@ class ArmWorld(World):
         """What a controller does in the scene that it was written for, where chance puts things. One that calls skills
         is more than its text says."""
         kind = self.kinds[task.kind]
-        if not isinstance(kind, Induction) or Abduction.name not in self.kinds:
+        asking = [name for name, other in self.kinds.items() if isinstance(other, Question)]
+        if not isinstance(kind, Induction) or not asking:
             return []
         try:
             program, scene = kind.read(answer.text), kind.scene(task.spec)
@@ -228,7 +230,9 @@ class ArmWorld(World):
         if PREFIX in program or scene.marks or start is None:
             return []
         placed = json.dumps(Setting(scene, start).plain())
-        return [Proposal(Abduction.name, f"{fence('json', placed)}\n{fence('python', program)}")]
+        # Whichever asks, the others' questions are its siblings, or are found where it is refused.
+        name = Abduction.name if Abduction.name in asking else asking[0]
+        return [Proposal(name, f"{fence('json', placed)}\n{fence('python', program)}")]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)
@@ -290,10 +294,15 @@ class ArmWorld(World):
     def _verdict(self, task: Task, attempt: Attempt | Grade, ended: Sequence[Ended], seed: int) -> Verdict:
         grade = attempt if isinstance(attempt, Grade) else self.kinds[task.kind].grade(task, attempt, ended)
         metrics = {name: _mean(ended, name) for name in METRICS if ended and name in ended[-1].metrics}
-        if ended and ended[-1].digest:
-            metrics["state"] = float(int(ended[-1].digest[:12], 16))  # says whether a replay ended alike, to the bit
+        if any(each.digest for each in ended):  # says whether a replay ended alike, to the bit, at every start
+            metrics["state"] = float(int(content_address(*(each.digest for each in ended))[:12], 16))
         if task.kind == "induction" and any(each.claim is not None for each in ended):
             metrics["claimed"] = float(any(each.claim for each in ended))
+            # One may say the truth of every start, and fail at the last.
+            false = (
+                each.claim and base.stood(each) and not self.kinds[task.kind].succeeded(task, each) for each in ended
+            )
+            metrics["claimed_falsely"] = float(any(false))
         solved = grade.outcome == "correct"
         return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
 

@@ -126,6 +126,8 @@ class Abduction(Question):
         """None of the other starts may lead to the goal as well: chance would answer it."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
+        if not questions.compared(ended):
+            return
         for goal in self.possible(draft, setting, own):
             if not any(_works(goal, setting, each) for each in others):
                 start = {name: list(place) for name, place in setting.start.items()}
@@ -146,18 +148,18 @@ class Abduction(Question):
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         setting, (only,) = read_setting(task.spec["setting"]), ended
         goal = _goal(task.spec)
-        if only.how in ("lost", "limit", "broken"):
+        if only.how in base.UNSEEN:
             return Grade(only.how, detail=only.detail)
         if only.before is not None and goals.holds(goal, setting.scene, only.before):
             return Grade("goal_true", detail="the goal holds at the start")
-        if only.overlap > base.PENETRATION or only.unsettled:
+        if not base.stood(only):
             return Grade("overlap", detail="things do not stand where they are put")
         if _works(goal, setting, only):
             return Grade("correct", 1.0)
         state = only.later or only.after
         far = goals.distances(goal, setting.scene, state) if state is not None else []
-        score = sum(1.0 / (1.0 + 10.0 * d) for d in far) / len(far) if far and self.config.partial_credit else 0.0
-        return Grade("wrong", min(score, 0.99), f"{only.how} {only.detail}".strip())
+        score = base.partial_credit(far) if far and self.config.partial_credit else 0.0
+        return Grade("wrong", score, f"{only.how} {only.detail}".strip())
 
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """The same controller with other goals that it reached from this start, and not from most that were tried."""

@@ -21,7 +21,7 @@ from autotelic.worlds.arm import brief, controllers, goals, places
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import ANYWHERE, Setting, parse, read_setting, require_keys
+from autotelic.worlds.arm.tasks import ANYWHERE, Setting, kept, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -36,6 +36,7 @@ HOME = (0.45, 0.0, 0.25)  # about where the tool is at the start
 MARGIN = 0.005  # metres that things must be apart at a start that is given
 CHANGE = 0.005  # how far from true a predicate was that something has made true: what quivers does nothing
 PENETRATION = 0.003  # metres that things may be within each other
+UNSEEN = ("lost", "limit", "broken")  # how an episode ends that does not show what its controller comes to
 
 
 @dataclass
@@ -198,12 +199,23 @@ def require_sound(ended: Ended) -> None:
         raise RefusedError("uncompiled", ended.detail)
     if ended.how == "broken" or ended.before is None:
         raise RefusedError("lost" if ended.how == "lost" else "broken", ended.detail)
-    if ended.overlap > PENETRATION:
-        raise RefusedError("overlap", f"things are {1000 * ended.overlap:.0f} mm within each other")
-    if ended.unsettled:
-        raise RefusedError("unsettled", f"{ended.unsettled} does not stay where it is put")
+    if misplaced := _misplaced(ended):
+        raise RefusedError(*misplaced)
     if ended.how != "ended":
         raise RefusedError(ended.how, ended.detail or "the controller does not end")
+
+
+def stood(ended: Ended) -> bool:
+    """Whether all stood at the start where it was put. What flies apart by itself shows nothing of a controller."""
+    return _misplaced(ended) is None
+
+
+def _misplaced(ended: Ended) -> tuple[str, str] | None:
+    if ended.overlap > PENETRATION:
+        return "overlap", f"things are {1000 * ended.overlap:.0f} mm within each other"
+    if ended.unsettled:
+        return "unsettled", f"{ended.unsettled} does not stay where it is put"
+    return None
 
 
 def sound(ended: Ended) -> bool:
@@ -236,13 +248,21 @@ def _fixture_point(fixture: Fixture) -> tuple[float, float, float]:
 
 
 def drawn_start(
-    setting: Setting, goal: Sequence[Predicate], position: float, yaw: float, *purpose: str | int, seed: int
+    setting: Setting,
+    goal: Sequence[Predicate],
+    position: float,
+    yaw: float,
+    *purpose: str | int,
+    seed: int,
+    close: bool = False,
 ) -> dict[str, Placement] | None:
-    """A start drawn for a purpose, with room for all and at which the goal does not hold; None where none is found."""
+    """A start drawn for a purpose, with room for all and at which the goal does not hold; None where none is found.
+    With `close`, the gripper needs no room between things."""
     rng = seeds.generator(seed, "start", *purpose)
     for _ in range(places.TRIES):
         start = places.drawn(setting.scene, setting.start, position, yaw, rng)
-        if position and places.crowded(setting.scene, start):
+        # Places that are given may be nearer to each other than those that are drawn, but turned things reach farther.
+        if (position or yaw) and not _has_room(setting.scene, start, close or not position):
             continue
         if goal and goals.holds(goal, setting.scene, written_state(setting.scene, start)):
             if not position and not yaw:
@@ -252,16 +272,35 @@ def drawn_start(
     return None
 
 
+def _has_room(scene: Scene, start: Mapping[str, Placement], close: bool) -> bool:
+    if not close:
+        return places.crowded(scene, start) is None
+    try:
+        check_start(Setting(scene, start))
+    except RefusedError:
+        return False
+    return True
+
+
 def other_starts(setting: Setting, count: int) -> list[dict[str, Placement]]:
     """Starts that have nothing to do with the setting's own, always the same ones: at spots, of which brief texts can
-    speak, where there is room for all at spots, and else anywhere."""
+    speak, where there is room for all at spots, and else anywhere. Fewer than that many where none is found."""
     key, known = content_address(setting.plain()), [dict(setting.start)]
-    anywhere = Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
     for at in range(count):
         spotted = places.at_spots(setting.scene, seeds.generator(0, "spots", key, at), known)
-        start = spotted or drawn_start(anywhere, (), ANYWHERE, 0.0, key, at, seed=0)
+        start = spotted or _start_anywhere(setting, key, at)
         known += [start] if start is not None else []
     return known[1:]
+
+
+def _start_anywhere(setting: Setting, key: str, at: int) -> dict[str, Placement] | None:
+    """With the digits that a task keeps: what is admitted is what is judged."""
+    anywhere = Setting(setting.scene, dict.fromkeys(setting.start, (0.5, 0.0, 0.0)))
+    for close in (False, True):
+        start = drawn_start(anywhere, (), ANYWHERE, 0.0, key, at, seed=0, close=close)
+        if start is not None:
+            return {name: (kept(x), kept(y), kept(yaw)) for name, (x, y, yaw) in start.items()}
+    return None
 
 
 def made_true(scene: Scene, ended: Ended) -> list[Predicate]:
@@ -284,15 +323,22 @@ def true_at_end(scene: Scene, ended: Ended) -> list[Predicate]:
 
 
 def whole(ended: Ended) -> bool:
-    """Whether an episode ended by itself, and was seen from its beginning to its end."""
-    return ended.how == "ended" and None not in (ended.before, ended.after, ended.later)
+    """Whether an episode began as it should, ended by itself, and was seen from its beginning to its end."""
+    return stood(ended) and ended.how == "ended" and None not in (ended.before, ended.after, ended.later)
 
 
 def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:
-    """Whether an episode ended as it should, and stayed so."""
-    return ended.how == "ended" and all(
-        state is not None and goals.holds(goal, scene, state) for state in (ended.after, ended.later)
+    """Whether an episode began and ended as it should, and stayed so."""
+    return (
+        stood(ended)
+        and ended.how == "ended"
+        and all(state is not None and goals.holds(goal, scene, state) for state in (ended.after, ended.later))
     )
+
+
+def partial_credit(far: Sequence[float]) -> float:
+    """How near an end came to a goal, by how far its predicates are: less than for an answer that is right."""
+    return min(sum(1.0 / (1.0 + 10.0 * each) for each in far) / len(far), 0.99)
 
 
 def answer_of(asked: Sequence[Predicate], scene: Scene, state: State, name: str) -> tuple[list[bool], str]:

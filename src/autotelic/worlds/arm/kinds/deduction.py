@@ -86,7 +86,11 @@ class Deduction(Question):
     def expanded(self, text: str) -> str:
         return text.strip()
 
-    def brief_answer(self, task: Task) -> str:
+    def brief_answer(self, task: Task) -> str | None:
+        """None where the prompt cannot say exactly where things start: what comes of it would not be true of the spots
+        that it names."""
+        if brief.places_words(read_setting(task.spec["setting"])) is None:
+            return None
         return brief.worded([*("yes" if held else "no" for held in task.spec["held"]), task.spec["region"]])
 
     # From text to verdict
@@ -121,11 +125,13 @@ class Deduction(Question):
                 yield asked, name, answer
 
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
+        """The answer must be another at one of the other starts, or it could be given without a look at this one."""
         own, *others = questions.checked(ended)
         setting = read_setting(draft.spec["setting"])
         for asked, name, answer in self.possible(draft, setting, own):
-            elsewhere = [base.answer_of(asked, setting.scene, each.later, name) for each in others if each.later]
-            if not elsewhere or any(each != answer for each in elsewhere):
+            sound = (each.later for each in others if base.sound(each))
+            elsewhere = [base.answer_of(asked, setting.scene, later, name) for later in sound if later is not None]
+            if len(ended) == 1 or any(each != answer for each in elsewhere):
                 yield _asking(draft, asked, name, answer)
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
@@ -145,8 +151,10 @@ class Deduction(Question):
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         """The controller is run again, here: what a task says of its own answer is not believed."""
         (own,), (said, region) = ended, attempt.value
+        if own.how in base.UNSEEN:
+            return Grade(own.how, detail=own.detail)
         if own.later is None:
-            return Grade("lost" if own.how == "lost" else "nondeterministic", detail=f"{own.how} {own.detail}".strip())
+            return Grade("nondeterministic", detail=f"{own.how} {own.detail}".strip())
         seen = base.answer_of(
             _asked(task.spec), read_setting(task.spec["setting"]).scene, own.later, task.spec["object"]
         )

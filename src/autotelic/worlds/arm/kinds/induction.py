@@ -181,9 +181,10 @@ class Induction(ArmKind):
         control, last = read(task.spec["task"]), ended[-1]
         if len(ended) == len(attempt.jobs) and all(self.succeeded(task, each) for each in ended):
             return Grade("correct", 1.0)
-        outcome = "wrong" if last.how in ("ended",) else last.how
-        if last.how in ("broken", "uncompiled"):
-            outcome = "lost" if last.how == "uncompiled" else "broken"
+        if not base.stood(last):
+            return Grade("misplaced", detail=f"start {len(ended)} of {len(attempt.jobs)}: things did not stay in place")
+        # The scene was compiled when the task was admitted: where it is not, that is no fault of the answer.
+        outcome = {"ended": "wrong", "uncompiled": "lost"}.get(last.how, last.how)
         state = last.later or last.after
         if state is None:
             return Grade(outcome, 0.0, last.detail)
@@ -192,9 +193,9 @@ class Induction(ArmKind):
             f"{predicate} {'holds' if not distance else f'is {distance:.3f} away'}"
             for predicate, distance in zip(control.goal, far, strict=True)
         ]
-        score = sum(1.0 / (1.0 + 10.0 * distance) for distance in far) / len(far) if self.config.partial_credit else 0.0
+        score = base.partial_credit(far) if self.config.partial_credit else 0.0
         detail = "; ".join([*([f"{last.how}: {last.detail}"] if last.how != "ended" else []), *parts])
-        return Grade(outcome, min(score, 0.99), f"start {len(ended)} of {len(attempt.jobs)}: {detail}"[:600])
+        return Grade(outcome, score, f"start {len(ended)} of {len(attempt.jobs)}: {detail}"[:600])
 
     def promising(self, task: Task, ended: Sequence[Ended]) -> list[bool]:
         """Those that reached something else; of those that reached no more than is always reached, the first."""

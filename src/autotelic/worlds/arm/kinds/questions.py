@@ -47,17 +47,24 @@ class Question(ArmKind):
             raise RefusedError(*self.idle)
         for spec in self.specs(draft, ended):
             return spec
+        if not compared(ended):
+            lost = any(each.how in ("lost", "limit") for each in checked(ended)[1:])
+            raise RefusedError(
+                "lost" if lost else "trivial", "it could not be shown that the answer depends on the start"
+            )
         raise RefusedError("trivial", self.trivial)
 
     def also(self, spec: Mapping[str, Any], ended: Sequence[Ended]) -> list[dict[str, Any]]:
         """Some of what this kind can ask about the controller and the scene of a task, of any kind of question: at its
-        own start, and at those that it was checked with."""
+        own start, and at those that it was checked with. Of a task that brief words say exactly, only what they say as
+        well: they would name other places."""
         setting, episodes = read_setting(spec["setting"]), checked(ended)
-        starts = [dict(setting.start), *base.other_starts(setting, len(episodes) - 1)]
+        settings = [setting, *(Setting(setting.scene, start) for start in others(setting))]
+        exact = brief.places_words(setting) is not None
         found: list[dict[str, Any]] = []
-        for at, (start, own) in enumerate(zip(starts, episodes, strict=True)):
-            if base.sound(own):
-                draft = Draft({"setting": Setting(setting.scene, start).plain(), "controller": spec["controller"]})
+        for at, (placed, own) in enumerate(zip(settings, episodes, strict=True)):
+            if base.sound(own) and (not exact or brief.places_words(placed) is not None):
+                draft = Draft({"setting": placed.plain(), "controller": spec["controller"]})
                 seen = [own, own, *episodes[:at], *episodes[at + 1 :]]  # once more, as if it had been run again
                 found += itertools.islice(self.specs(draft, seen), ALSO)
         return found
@@ -78,7 +85,13 @@ def checks(setting: Setting, program: str) -> tuple[Job, ...]:
     """What shows whether a question is one: its controller once more, where sets and dicts have another order, and at
     some other starts."""
     again = job(setting, setting.start, program, server=1)
-    return again, *(job(setting, start, program) for start in base.other_starts(setting, OTHERS))
+    return again, *(job(setting, start, program) for start in others(setting))
+
+
+def others(setting: Setting) -> list[dict[str, Placement]]:
+    """The other starts that a question is tried with: fewer where things leave little room. Which are found depends on
+    how many are looked for, so all that asks for them asks here."""
+    return base.other_starts(setting, OTHERS)
 
 
 def checked(ended: Sequence[Ended]) -> list[Ended]:
@@ -88,6 +101,12 @@ def checked(ended: Sequence[Ended]) -> list[Ended]:
     if rest and rest[0].digest != own.digest:
         raise RefusedError("nondeterministic", "the controller does not do the same each time")
     return [own, *rest[1:]]
+
+
+def compared(ended: Sequence[Ended]) -> bool:
+    """Whether there is an end at another start to compare a question's own with. Where nothing was to be checked, none
+    is asked for."""
+    return len(ended) == 1 or any(map(base.sound, checked(ended)[1:]))
 
 
 def run_of(spec: Mapping[str, Any]) -> str:
