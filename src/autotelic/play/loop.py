@@ -283,7 +283,7 @@ class Loop:
         drawn = [samples[at] for at in rng.permutation(len(samples))]
         asked = (self.world.questions(tasks[sample.task or ""], Answer(sample.text)) for sample in drawn)
         with self._timed("questions"):
-            proposals = list(islice(chain.from_iterable(asked), self.config.questions))
+            proposals = list(chain.from_iterable(islice(filter(None, asked), self.config.questions)))
             results = self._without_duplicates(self.world.admit(proposals, seeds.derive(self.seed, "questions", step)))
             admitted = [result for result in results if isinstance(result, Task)]
             found = [*admitted, *self._siblings(results)]

@@ -40,7 +40,7 @@ import numpy as np
 
 from autotelic.errors import UserError
 from autotelic.physics.arm.pictures import Painter
-from autotelic.physics.arm.scenes import Scene, compiled
+from autotelic.physics.arm.scenes import Placement, Scene, compiled
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
@@ -63,6 +63,7 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
 DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
+ASKED = 3  # starts at which an answer is asked about: what it does there teaches more than another answer's one start
 UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
@@ -86,7 +87,7 @@ class ArmWorldConfig:
                 "attempts": 4,
                 "practice": "learnable",
                 "proposals": 24,
-                "questions": 48,
+                "questions": 32,
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
@@ -216,8 +217,8 @@ class ArmWorld(World):
         return self._free(each for each in self._siblings.pop(task.id, ()) if each.id != task.id)
 
     def questions(self, task: Task, answer: Answer) -> list[Proposal]:
-        """What a controller does in the scene that it was written for, where chance puts things. One that calls skills
-        is more than its text says."""
+        """What a controller does in the scene that it was written for, from some starts that chance draws. One that
+        calls skills is more than its text says."""
         kind = self.kinds[task.kind]
         asking = [name for name, other in self.kinds.items() if isinstance(other, Question)]
         if not isinstance(kind, Induction) or not asking:
@@ -226,13 +227,16 @@ class ArmWorld(World):
             program, scene = kind.read(answer.text), kind.scene(task.spec)
         except RefusedError:  # it is no controller
             return []
-        start = at_spots(scene, seeds.generator(0, "questions", content_address(task.id, program)), ())
-        if PREFIX in program or scene.marks or start is None:
+        if PREFIX in program or scene.marks:
             return []
-        placed = json.dumps(Setting(scene, start).plain())
+        rng, starts = seeds.generator(0, "questions", content_address(task.id, program)), list[dict[str, Placement]]()
+        for _ in range(ASKED):
+            start = at_spots(scene, rng, starts)
+            starts += [start] if start is not None else []
         # Whichever asks, the others' questions are its siblings, or are found where it is refused.
         name = Abduction.name if Abduction.name in asking else asking[0]
-        return [Proposal(name, f"{fence('json', placed)}\n{fence('python', program)}")]
+        placed = [json.dumps(Setting(scene, start).plain()) for start in starts]
+        return [Proposal(name, f"{fence('json', each)}\n{fence('python', program)}") for each in placed]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         features = self.kinds[kind].features(spec)
