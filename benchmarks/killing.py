@@ -1,6 +1,7 @@
 """Kills a run at random moments, resumes it each time, and compares what it holds with an uninterrupted run.
 
-    python benchmarks/killing.py [--kills 50] [--steps 12] [--seed 0] [overrides …]
+    python benchmarks/killing.py [--verb play] [--kills 50] [--steps 12] [--seed 0] [overrides …]
+    python benchmarks/killing.py --verb train --kills 20 --steps 16384 env=humanoid-walk env.count=64
 
 Every life of the run is ended with SIGKILL after a random time, which may fall into start-up, a step, a checkpoint, the
 copying of a fork or the evaluation at the end. One life in five goes on as a fork of the run at its newest checkpoint,
@@ -49,13 +50,14 @@ def contents(directory: Path) -> list[Any]:
     """All a run holds, except timings and its name."""
     result = json.loads((directory / "result.json").read_text())
     config = yaml.safe_load((directory / "config.yaml").read_text())
-    return [run_digest(directory), result | {"minutes": None}, config | {"run": None}]
+    return [run_digest(directory), result | {"minutes": None, "steps_per_second": None}, config | {"run": None}]
 
 
 class Lives:
     """The lives of one run, each ended by force but the last."""
 
-    def __init__(self, name: str, asked: list[str], folder: Path, chance: random.Random) -> None:
+    def __init__(self, verb: str, name: str, asked: list[str], folder: Path, chance: random.Random) -> None:
+        self.verb = verb
         self.name, self.asked, self.folder, self.chance = name, asked, folder, chance
         self.first, self.forks, self.killed = name, 0, []
 
@@ -66,7 +68,7 @@ class Lives:
     def next(self) -> subprocess.Popen:
         """Goes on with the run, or begins it."""
         if not self.directory.exists():
-            return start(["play", f"run={self.name}", *self.asked], self.folder)
+            return start([self.verb, f"run={self.name}", *self.asked], self.folder)
         steps = Checkpoints(self.directory / "checkpoints").steps()
         if not steps or self.chance.random() >= 0.2:
             return start(["resume", f"runs/{self.name}"], self.folder)
@@ -96,6 +98,7 @@ class Lives:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--verb", default="play", choices=["play", "train"])
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
@@ -107,13 +110,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         began = time.monotonic()
-        finish(start(["play", "run=whole", *asked], folder))
+        finish(start([given.verb, "run=whole", *asked], folder))
         span = time.monotonic() - began
         wanted = contents(folder / "runs" / "whole")
         kills = runs = forks = 0
         equal = True
         while kills < given.kills and equal:
-            lives = Lives(f"killed-{runs}", asked, folder, chance)
+            lives = Lives(given.verb, f"killed-{runs}", asked, folder, chance)
             while kills < given.kills and lives.kill(chance.uniform(0.0, span)):
                 kills += 1
             if kills == given.kills:
@@ -122,8 +125,9 @@ def main() -> None:
             runs, forks = runs + 1, forks + lives.forks
             equal = contents(lives.directory) == wanted
             figures = {"killed_after_seconds": lives.killed, "forks": lives.forks, "equal": equal}
-            RECORDS.add({"benchmark": "killing", "run": lives.first, **figures})
-    RECORDS.add({"benchmark": "killing", "kills": kills, "runs": runs, "forks": forks, "all_equal": equal})
+            RECORDS.add({"benchmark": "killing", "verb": given.verb, "run": lives.first, **figures})
+    said = {"benchmark": "killing", "verb": given.verb, "asked": asked}
+    RECORDS.add(said | {"kills": kills, "runs": runs, "forks": forks, "all_equal": equal})
     sys.exit(0 if equal else 1)
 
 

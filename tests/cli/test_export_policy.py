@@ -54,6 +54,20 @@ def test_a_policy_is_exported_with_a_contract_that_names_run_and_step(trained):
     assert np.asarray(action).shape == (3, 12)
 
 
+def test_a_policy_of_choices_in_a_foreign_environment_is_exported_too(autotelic):
+    small = ("env=CartPole-v1", "env.count=4", "learner.steps=16", "learner.minibatches=2", "steps=64")
+    done = autotelic("train", *small, "video=false", "evaluate=false", "run=cart")
+    assert done.code == 0, done.err
+    done = autotelic("export", "cart")
+    assert done.code == 0, done.err
+    folder = autotelic.cwd / "runs" / "cart" / "export"
+    session = onnxruntime.InferenceSession(folder / "policy.onnx")
+    (action,) = session.run(None, {"observation": np.zeros((3, 4), np.float32)})
+    assert np.asarray(action).shape == (3,)
+    assert set(np.asarray(action).tolist()) <= {0, 1}
+    assert contract(folder)["environment"] == "CartPole-v1"
+
+
 def test_another_checkpoint_is_exported_elsewhere_when_asked(trained):
     done = trained("export", "one", "step=64", "--out", "elsewhere/here", "--json")
     assert done.code == 0, done.err

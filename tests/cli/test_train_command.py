@@ -6,6 +6,8 @@ import av
 import pytest
 import yaml
 
+from autotelic.testing import run_digest
+
 SMALL = (
     "env=InvertedPendulum-v5",
     "env.count=8",
@@ -66,6 +68,7 @@ def test_the_same_seed_gives_the_same_run(autotelic, trained):
     runs = autotelic.cwd / "runs"
     assert metrics(trained) == metrics(runs / "two") != metrics(runs / "other")
     assert checkpoint(trained) == checkpoint(runs / "two") != checkpoint(runs / "other")
+    assert run_digest(trained) == run_digest(runs / "two") != run_digest(runs / "other")
 
 
 def test_a_resumed_run_is_the_uninterrupted_one(autotelic, trained):

@@ -24,15 +24,22 @@ def through_checkpoint(state: Mapping[str, Any]) -> Mapping[str, Any]:
         return checkpoints.load(0)[1]
 
 
+TIMINGS = ("time/", "steps_per_second")  # how names of figures begin that say how long something took
+
+
 def run_digest(path: str | Path) -> str:
-    """One hash over all that a self-play run holds, except timings: equal for a resumed and an uninterrupted run."""
-    with Run.open(path, readonly=True) as run, Archive.open(run.archive, readonly=True) as archive:
+    """One hash over all that a run holds, except timings: equal for a resumed and an uninterrupted run."""
+    with Run.open(path, readonly=True) as run:
         step, state = run.checkpoints.load()
         figures = [
-            {name: value for name, value in line.items() if not name.startswith("time/")} for line in run.metrics.read()
+            {name: value for name, value in line.items() if not name.startswith(TIMINGS)} for line in run.metrics.read()
         ]
         plain = {name: value for name, value in state.items() if name != "timings"}
-        parts = [archive.digest(), figures, step, json.dumps(plain, sort_keys=True, default=_array_digest)]
+        played = None
+        if run.archive.exists():  # only self-play has one
+            with Archive.open(run.archive, readonly=True) as archive:
+                played = archive.digest()
+        parts = [played, figures, step, json.dumps(plain, sort_keys=True, default=_array_digest)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
