@@ -235,10 +235,10 @@ class Induction(ArmKind):
     def asks_about(self, spec: Mapping[str, Any]) -> list[str]:
         """A controller that reaches the goal reaches every part of it."""
         control = read(spec["task"])
-        goals = (
+        asked = (
             [Predicate(name, tuple(args)) for name, *args in part] for part in canonical.parts(spec["task"]["goal"])
         )
-        return [replace(control, goal=tuple(goal)).question for goal in goals]
+        return [replace(control, goal=tuple(goal)).question for goal in asked]
 
     # Looking
 
