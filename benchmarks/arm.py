@@ -7,9 +7,9 @@
     python benchmarks/arm.py table
 
 `learn` plays `autotelic play world=arm`, as a user gets it, beside its controls: `learning off` keeps the weights as
-they are, `random proposer` learns to solve tasks that the grammar proposes. A run that is in results/arm.jsonl is not
-repeated; one that was stopped goes on from its checkpoint under --root. `speed` runs the same scripted episodes in one
-process with a clock around all that the simulation does, then in as many processes as there are cores. Prints JSON
+they are, `random proposer` learns to solve tasks that the grammar proposes. A run in this version of the world that is
+in results/arm.jsonl is not repeated; one that was stopped goes on from its checkpoint under --root. `speed` runs the
+same scripted episodes in one process with a clock around all that the simulation does, then in as many processes as there are cores. Prints JSON
 lines and appends them to the results; `table` prints what is there.
 """
 
@@ -35,7 +35,7 @@ from autotelic.play.evaluation import evaluate
 from autotelic.worlds.arm.controllers import Host
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import Attempt
-from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+from autotelic.worlds.arm.world import VERSION, ArmWorld, ArmWorldConfig
 
 RECORDS = Records("arm")
 ARMS: dict[str, tuple[str, ...]] = {
@@ -63,9 +63,7 @@ def fair() -> None:
 
 
 def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
-    known = {
-        (row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in RECORDS.lines() if row["what"] == "learn"
-    }
+    known = {(row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in learned()}
     for seed in seeds:
         for arm in arms:
             if (arm, seed, minutes, *keys) in known:
@@ -77,8 +75,13 @@ def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], ro
                 overrides = [*ARMS[arm], *keys, f"minutes={minutes:g}", f"seed={seed}", f"root={root}", f"run={name}"]
                 command("play", "world=arm", *overrides, f"checkpoint.every={EVERY}")
             result = json.loads((root / name / "result.json").read_text())
-            line = {"what": "learn", "arm": arm, "seed": seed, "minutes": minutes, "keys": keys}
+            line = {"what": "learn", "world": VERSION, "arm": arm, "seed": seed, "minutes": minutes, "keys": keys}
             RECORDS.add(line | {name: result[name] for name in ("steps", "heldout", "archive", "cheating")})
+
+
+def learned() -> list[dict[str, Any]]:
+    """What was learned in the world as it is now."""
+    return [row for row in RECORDS.lines() if row["what"] == "learn" and row["world"] == VERSION]
 
 
 def jobs_of(world: ArmWorld, episodes: int) -> list[Job]:
@@ -165,9 +168,8 @@ def table() -> None:
             shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
             print(f"{row['player']}: {shares}")
     found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    for row in RECORDS.lines():
-        if row["what"] == "learn":
-            found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
+    for row in learned():
+        found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
     for (arm, minutes), lines in sorted(found.items()):
         print(f"\n{arm}, {minutes:g} minutes, seeds {', '.join(str(line['seed']) for line in lines)}")
         print("| family | before | after | each seed |\n| --- | --- | --- | --- |")

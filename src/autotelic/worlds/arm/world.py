@@ -62,6 +62,7 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
+VERSION = "arm-2"  # of what decides verdicts here, beside the simulator
 DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
 ASKED = 3  # starts at which an answer is asked about: what it does there teaches more than another answer's one start
 UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
@@ -119,7 +120,7 @@ class ArmWorld(World):
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
-        self.version = f"mujoco-{mujoco.__version__} arm-2 python-{platform.python_version()} servers-{servers}"
+        self.version = f"mujoco-{mujoco.__version__} {VERSION} python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
