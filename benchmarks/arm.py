@@ -9,8 +9,8 @@
 `learn` plays `autotelic play world=arm`, as a user gets it, beside its controls: `learning off` keeps the weights as
 they are, `random proposer` learns to solve tasks that the grammar proposes. A run in this version of the world that is
 in results/arm.jsonl is not repeated; one that was stopped goes on from its checkpoint under --root. `speed` runs the
-same scripted episodes in one process with a clock around all that the simulation does, then in as many processes as there are cores. Prints JSON
-lines and appends them to the results; `table` prints what is there.
+same scripted episodes in one process with a clock around all that the simulation does, then in as many processes as
+there are cores. Prints JSON lines and appends them to the results; `table` prints what is there.
 """
 
 from __future__ import annotations
