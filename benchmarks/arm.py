@@ -54,12 +54,11 @@ def command(*arguments: str) -> str:
 
 
 def fair() -> None:
-    for player in ("scripted", "grammar"):
-        with autotelic.new_loop("world=arm", f"player={player}", "evaluate=false") as loop:
+    for player, robot in (("scripted", "arm7"), ("scripted", "ur5e"), ("grammar", "arm7")):
+        with autotelic.new_loop("world=arm", f"player={player}", f"world.kind.robot={robot}", "evaluate=false") as loop:
             found = evaluate(loop.world, loop.solver, loop.world.suite, 0)
-        RECORDS.add(
-            {"what": "fair", "player": player, "heldout": {row: each["accuracy"] for row, each in found.items()}}
-        )
+        shares = {row: each["accuracy"] for row, each in found.items()}
+        RECORDS.add({"what": "fair", "player": player, "robot": robot, "heldout": shares})
 
 
 def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
@@ -166,7 +165,7 @@ def table() -> None:
     for row in RECORDS.lines():
         if row["what"] == "fair":
             shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
-            print(f"{row['player']}: {shares}")
+            print(f"{row['player']}, {row.get('robot', 'arm7')}: {shares}")
     found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
     for row in learned():
         found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.play import evaluation
+from autotelic.play import evaluation, measures
 from autotelic.play.archive import Archive, ArchiveConfig
 from autotelic.play.exchange import export_jsonl
 from autotelic.play.loop import Loop, LoopConfig
 from autotelic.play.player import Player, Sample
 from autotelic.play.rewards import PUBLISHED, RewardConfig
+from autotelic.play.rounds import Attempted
 from autotelic.runs.checkpoints import CheckpointConfig
 from autotelic.runs.directory import Run
 from autotelic.runs.files import content_address
@@ -537,6 +538,29 @@ def test_a_request_names_references_recent_tasks_and_what_became_of_proposals(ma
     assert request.outcomes["admitted"] > 0
     assert request.base is not None
     assert request.base.kind == "sum"  # where kind `more` builds on
+
+
+def test_a_request_says_how_attempts_went_lately_and_what_is_older_counts_less(make_loop):
+    player = Script(error=1)
+    loop = make_loop(player)
+    loop.run(2)
+    assert loop.lately["sum/"] == [12.0, 12.0]
+    player.error, player.answers = 2, ["-1"]
+    loop.run(2)
+    assert player.asked[-1].lately == {"": pytest.approx(0.8 / 1.8)}
+    assert loop.lately["sum/"] == pytest.approx([0.64 * 12, (0.64 + 0.8 + 1) * 12])
+
+
+def test_how_attempts_went_is_forgotten_where_none_are_made(make_loop):
+    known = {"sum/": [3.0, 12.0], "old/": [0.1, 0.6]}
+    assert measures.lately(known, Attempted(), lambda _: "") == {"sum/": pytest.approx([2.4, 9.6])}
+
+
+def test_how_attempts_went_is_known_again_after_a_resume(make_loop):
+    loop = make_loop(Script())
+    loop.run(3)
+    close(loop)
+    assert make_loop(Script()).lately == loop.lately != {}
 
 
 def test_lineage_names_the_references_a_proposal_was_shown(make_loop):

@@ -73,6 +73,7 @@ class Loop:
         self.step = -1  # the last step completed; -1 before the archive is filled
         self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
+        self.lately: dict[str, list[float]] = {}  # "kind/sort": attempts that succeeded and all, the newest counting most
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
         self.episodes = 0  # attempts judged in all steps
         self.attempted = Attempted()  # in the last step
@@ -102,6 +103,7 @@ class Loop:
         heldout = evaluation.figures(self.measure()) if due else {}
         if step > 0:
             self._archive(step, proposed, attempted, *pay)
+        self.lately = measures.lately(self.lately, attempted, self.world.sort_of)
         steered = self._steer(step, proposed, attempted) | self._remember(attempted)
         self.step = step
         self.attempted, self.episodes = attempted, self.episodes + len(attempted.verdicts)
@@ -222,6 +224,7 @@ class Loop:
             wanted=wish.features,
             recent=tuple(archive.newest(kind, config.recent)),
             outcomes={name.removeprefix(prefix): n for name, n in self.became.items() if name.startswith(prefix)},
+            lately=measures.rates(self.lately, kind),
         )
 
     def _without_duplicates(self, results: Sequence[Task | Rejection]) -> list[Task | Rejection]:
@@ -436,6 +439,7 @@ class Loop:
         self.directory.metrics.sync()
         state: dict[str, Any] = {
             "became": dict(self.became),
+            "lately": self.lately,
             "cheating": dict(self.cheating),
             "episodes": self.episodes,
             "heldout": self.heldout,
@@ -452,6 +456,7 @@ class Loop:
         self.step, self.seconds = step, state["timings"]["seconds"]
         self.became, self.cheating = Counter(state["became"]), Counter(state["cheating"])
         self.episodes = state.get("episodes", 0)  # runs from before they were counted
+        self.lately = {name: list(counts) for name, counts in state.get("lately", {}).items()}
         self.heldout = {kind: dict(figures) for kind, figures in state["heldout"].items()}
         self.proposer.load_state(state["proposer"])
         if self.solver is not self.proposer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from autotelic.play import rewards
@@ -15,6 +15,8 @@ from autotelic.worlds.base import Rejection, Request, Task, Verdict
 
 # How each class that a world may report is entered in the ledger.
 _LEDGER = {"forged": "forged_results", "forbidden": "forbidden_calls", "escape": "escapes_attempted"}
+FADING = 0.8  # of attempts in what proposers are told of them, from one step to the next
+_FORGOTTEN = 0.5  # attempts, faded, of which nothing is told any more
 NO_CHEATING = {"forged_results": 0, "false_claims": 0, "forbidden_calls": 0, "escapes_attempted": 0}
 
 
@@ -51,6 +53,23 @@ def outcomes(attempted: Attempted) -> list[Outcome]:
             came[sample.task].append(1.0 if verdict.solved else min(max(verdict.score, 0.0), 1.0))
     tasks = {task.id: task for task in attempted.tasks}
     return [Outcome(tasks[id], solved, n, fmean(came[id])) for id, (solved, n) in counts.items() if n]
+
+
+def lately(known: Mapping[str, Sequence[float]], attempted: Attempted, sort_of: Callable[[Task], str]) -> dict[str, list[float]]:
+    """By "kind/sort", attempts that succeeded and all of them: those known, which fade, and this step's."""
+    faded = {name: [FADING * count for count in both] for name, both in known.items()}
+    counts = {name: both for name, both in faded.items() if both[1] > _FORGOTTEN}
+    for outcome in outcomes(attempted):
+        both = counts.setdefault(f"{outcome.task.kind}/{sort_of(outcome.task)}", [0.0, 0.0])
+        both[0] += outcome.solved
+        both[1] += outcome.attempts
+    return counts
+
+
+def rates(counts: Mapping[str, Sequence[float]], kind: str) -> dict[str, float]:
+    """The share that succeeded, of each sort of a kind."""
+    found = (name.partition("/") for name in counts)
+    return {sort: counts[f"{kind}/{sort}"][0] / counts[f"{kind}/{sort}"][1] for of, _, sort in found if of == kind}
 
 
 def wanted(requests: Sequence[Request], practised: Sequence[Task]) -> dict[str, float]:

@@ -95,6 +95,11 @@ def test_places_count_where_they_are_asked_for_and_roughly():
     assert key(at(*spots), (), MOVE, placed=True) != key(at(*spots[::-1]), (), MOVE, placed=True)
 
 
+def test_whichever_robot_moves_it_the_question_is_the_same():
+    one, other = (read_setting({"objects": ["red_box"], "robot": robot}).plain() for robot in ("arm7", "ur5e"))
+    assert canonical.key(one, [["lifted", "red_box"]]) == canonical.key(other, [["lifted", "red_box"]])
+
+
 @pytest.mark.parametrize("share", [0.905, 1.095])
 def test_a_size_that_is_nearly_usual_is_usual(share: float):
     other = {"color": "red", "shape": "box", "size": [0.02 * share] * 3, "mass": 0.2, "friction": 0.5}

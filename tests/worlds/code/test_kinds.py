@@ -64,6 +64,7 @@ def test_the_propose_prompt_carries_references_and_context(kind):
         wanted={"depth": 2.0, "branches": 1.25},
         recent=("recent-1", "recent-2"),
         outcomes={"exception": 3, "admitted": 9},
+        lately={"": 0.42},
     )
     prompt = KINDS[kind].propose_prompt(request)
     for part in (
@@ -73,6 +74,7 @@ def test_the_propose_prompt_carries_references_and_context(kind):
         "recent-2",
         "exception 3",
         "admitted 9",
+        "succeeded lately: 42 %.",
         TASKS[kind].spec["program"],
     ):
         assert part in prompt

@@ -1,7 +1,8 @@
 """What tasks ask, in one form: equal for tasks that are the same but for how they are written.
 
 Whoever has practised such a twin of a held-out task has practised that task. So goals are compared by what they say,
-and numbers coarsely. What a thing weighs and how rough it is hardly ever changes what is to be done: it is left out.
+and numbers coarsely. What a thing weighs, how rough it is and which robot moves it hardly ever change what is to be
+done: they are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def key(
     without `colors`, things may have those of others, all through."""
     things = {f"{row['color']}_{row['shape']}": _thing(row, placed) for row in setting["objects"]}
     fixtures = sorted([each["kind"], *_coarse(each["at"], FIXED[each["kind"]])] for each in setting["fixtures"])
-    rest = [fixtures, setting["robot"], setting.get("marks", {})]
+    rest = [fixtures, setting.get("marks", {})]
     if colors:
         return content_address("arm-asked", things, rest, program, goal(rows))
     said, mentioned = goal(rows), _mentioned(program, things)

@@ -108,7 +108,8 @@ class Setting:
         things = [f"a {goals.spoken(thing.name)}" for thing in self.scene.things]
         things += [f"a {goals.spoken(fixture.name)}" for fixture in self.scene.fixtures]
         marks = [f" The {goals.spoken(mark.name)} is {[mark.x, mark.y, mark.z]}." for mark in self.scene.marks]
-        return f"On the table: {', '.join(things) or 'nothing'}.{''.join(marks)}"
+        robot = "" if self.scene.robot == ROBOTS[0] else f" The robot is the {self.scene.robot}."
+        return f"On the table: {', '.join(things) or 'nothing'}.{''.join(marks)}{robot}"
 
 
 @dataclass(frozen=True)

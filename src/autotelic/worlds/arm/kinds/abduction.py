@@ -97,7 +97,7 @@ class Abduction(Question):
     # From text to verdict
 
     def draft(self, proposal: Proposal) -> Draft:
-        data, setting, program = base.read_question(proposal, self.config.rules, ("goal",))
+        data, setting, program = base.read_question(proposal, self.config, ("goal",))
         if not setting.start:
             raise RefusedError("trivial", "there is no thing to place")
         spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
@@ -123,8 +123,9 @@ class Abduction(Question):
                 yield [predicate]
 
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
-        """At most half of the starts that were tried may lead to the goal: chance would answer it."""
-        own, *others = questions.checked(ended)
+        """At most half of the starts whose end was seen may lead to the goal: chance would answer it."""
+        own, *rest = questions.checked(ended)
+        others = [each for each in rest if each.how not in base.UNSEEN]
         setting = read_setting(draft.spec["setting"])
         if not questions.compared(ended):
             return

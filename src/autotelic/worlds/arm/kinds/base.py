@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import cos, sin
 from typing import Any, ClassVar
 
+from autotelic.physics.arm import robots
 from autotelic.physics.arm.scenes import HANDLE, Fixture, Placement, Scene, in_the_way
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
@@ -21,7 +22,7 @@ from autotelic.worlds.arm import brief, controllers, goals, places
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import ANYWHERE, Setting, kept, parse, read_setting, require_keys
+from autotelic.worlds.arm.tasks import ANYWHERE, ROBOTS, Setting, kept, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -44,8 +45,12 @@ class KindConfig:
     """What the kinds can be told."""
 
     draws: int = 0  # starts that an answer has to succeed at, whatever the task says; 0: what the task says
+    robot: str = "arm7"  # of proposals that name none: arm7 or ur5e
     partial_credit: bool = False  # the score of an answer that fails says how near it came; it is not solved by that
     rules: Rules = field(default_factory=Rules)  # for controllers: quick feedback, never safety
+
+    def __post_init__(self) -> None:
+        robots.get(self.robot)
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,9 @@ class ArmKind(Kind):
 # Settings with a controller: deduction and abduction share them
 
 
-def read_question(proposal: Proposal, rules: Rules, known: Sequence[str]) -> tuple[dict[str, Any], Setting, str]:
+def read_question(
+    proposal: Proposal, config: KindConfig, known: Sequence[str]
+) -> tuple[dict[str, Any], Setting, str]:
     """The JSON of a question, its setting, and its controller."""
     if len(proposal.text) > 40_000:
         raise RefusedError("format", "longer than 40000 characters")
@@ -163,9 +170,9 @@ def read_question(proposal: Proposal, rules: Rules, known: Sequence[str]) -> tup
         raise RefusedError("format", "needs exactly one ```json and one ```python block")
     data = parse(texts[0])
     require_keys(data, ("objects", "fixtures", "robot", *known), "a question")
-    setting = read_setting(data)
+    setting = read_setting({"robot": config.robot, **data})
     check_start(setting)
-    return data, setting, read_controller(sources[0], rules)
+    return data, setting, read_controller(sources[0], config.rules)
 
 
 def read_controller(source: str, rules: Rules) -> str:
@@ -382,4 +389,5 @@ SCENE_RULES = (
     "Objects are named COLOR_SHAPE: colours red, green, blue, yellow, orange, purple, cyan, white; shapes box,"
     " cylinder, sphere. Write a name, or an object with shape, color and, if they shall not be usual, size (half"
     " lengths; radius and half height; radius), mass, friction, and at: [x, y, yaw]. Fixtures are bin, drawer, button."
+    f" A robot may be named, one of {', '.join(ROBOTS)}."
 )

@@ -96,7 +96,7 @@ class Deduction(Question):
     # From text to verdict
 
     def draft(self, proposal: Proposal) -> Draft:
-        data, setting, program = base.read_question(proposal, self.config.rules, ("ask", "object"))
+        data, setting, program = base.read_question(proposal, self.config, ("ask", "object"))
         if not setting.start:
             raise RefusedError("trivial", "there is no thing to ask about")
         spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}

@@ -1,4 +1,8 @@
-"""Induction: given a goal in a scene, write a controller that brings it about, wherever things start."""
+"""Induction: given a goal in a scene, write a controller that brings it about, wherever things start.
+
+A task may come with an example, where things began once and where they ended: the proposer shows it by a controller of
+its own, which reaches the goal in the simulation or the proposal is refused. The solver sees the places alone.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,7 @@ from autotelic.worlds.code.kinds.base import (
     paragraphs,
     propose_context,
     read_answer,
+    read_blocks,
 )
 
 SHOWN = 2  # skills whose programs a solver is shown
@@ -58,6 +63,9 @@ class Induction(ArmKind):
             "randomisation.position is how far things may start from their place, up to 0.6, which is anywhere on the"
             " table; randomisation.yaw how far they may be turned; randomisation.mass and randomisation.friction, up to"
             " 1, by what share they may be heavier and rougher; horizon the seconds there are.",
+            "A controller that reaches the goal may follow, in a ```python block. Then it is shown with the task where"
+            " things began and ended once.",
+            base.controller_rules(),
             *references,
             propose_context(request),
             "Make it different from the references. Answer in this form:\n"
@@ -77,6 +85,7 @@ class Induction(ArmKind):
             f"Goal, which must hold when the controller has ended: {json.dumps(task.spec['task']['goal'])}",
             f"There are {control.horizon:g} seconds. Things start in other places each time, for example:\n"
             + fence("json", json.dumps(_rounded(start or control.setting.start))),
+            *_example_shown(task.spec),
             base.controller_rules(),
             *self._skills_for(control),
             answer_rules(self.answer_form),
@@ -121,7 +130,11 @@ class Induction(ArmKind):
     # From text to verdict
 
     def draft(self, proposal: Proposal) -> Draft:
-        control = read(parse(proposal.text))
+        control = read({"robot": self.config.robot, **parse(proposal.text)})
+        shown = [body.rstrip("\n") for label, body in read_blocks(proposal.text) if label == "python"]
+        if len(shown) > 1:
+            raise RefusedError("format", "more than one ```python block")
+        program = base.read_controller(shown[0], self.config.rules) if shown else None
         if control.randomisation.position == 0:
             base.check_start(control.setting)
         key = control.question
@@ -134,11 +147,15 @@ class Induction(ArmKind):
         found = [start for start in starts if start is not None]
         if len(found) < LOOKED_AT:
             raise RefusedError("goal_true", "the goal holds at the start")
-        return Draft({"task": control.plain()}, (_job(control, found[0], None),))
+        spec, jobs = {"task": control.plain()}, [_job(control, found[0], None)]
+        if program is not None:
+            spec["example"] = {"controller": program, "start": _rounded(found[1])}
+            jobs.append(_job(control, found[1], program))
+        return Draft(spec, tuple(jobs))
 
     def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
         control = read(draft.spec["task"])
-        (idle,) = ended
+        idle, *shown = ended
         base.require_sound(idle)
         assert idle.before is not None
         assert idle.later is not None
@@ -146,6 +163,13 @@ class Induction(ArmKind):
             raise RefusedError("goal_true", "the goal holds at the start")
         if goals.holds(control.goal, control.scene, idle.later):
             raise RefusedError("trivial", "the goal comes about by itself")
+        for example in shown:
+            if example.how in base.UNSEEN:
+                raise RefusedError(example.how, f"the controller given: {example.detail}")
+            if not base.reached(control.goal, control.scene, example):
+                raise RefusedError("unreached", f"the controller given does not reach the goal: {example.how}")
+            assert example.later is not None
+            return {**draft.spec, "example": {**draft.spec["example"], "end": _rounded(example.later.positions)}}
         return draft.spec
 
     def features(self, spec: Mapping[str, Any]) -> dict[str, float]:
@@ -227,7 +251,10 @@ class Induction(ArmKind):
         }
 
     def restate(self, spec: Mapping[str, Any]) -> str:
-        return json.dumps(spec["task"])
+        written = json.dumps(spec["task"])
+        if "example" not in spec:
+            return written
+        return f"{fence('json', written)}\n{fence('python', spec['example']['controller'])}"
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [read(spec["task"]).question]
@@ -249,6 +276,7 @@ class Induction(ArmKind):
             ("goal", base.listed(control.goal)),
             ("starts", f"{control.success.draws} of them, {_drawn(control)}; {control.horizon:g} s each"),
             ("scene", json.dumps(control.setting.plain())),
+            *([("example", json.dumps(spec["example"]))] if "example" in spec else []),
         ]
 
     def scene(self, spec: Mapping[str, Any]) -> Scene:
@@ -281,13 +309,23 @@ def _spread(control: ArmTask) -> tuple[float, float]:
     return control.randomisation.position, control.randomisation.yaw
 
 
+def _example_shown(spec: Mapping[str, Any]) -> list[str]:
+    """From where to where: not the controller, which would be the answer."""
+    if "example" not in spec:
+        return []
+    places = {when: spec["example"][when] for when in ("start", "end")}
+    return [
+        "An example of how it can end: starts are [x, y, yaw], ends [x, y, z].\n" + fence("json", json.dumps(places))
+    ]
+
+
 def _other_level(predicate: Predicate, control: ArmTask) -> float:
     """How much harder or easier it is to make a predicate true than what is wanted."""
     return abs(SORTS[predicate.name].level - control.features()["level"])
 
 
-def _rounded(start: Mapping[str, Placement]) -> dict[str, list[float]]:
-    return {name: [round(value, 3) for value in place] for name, place in start.items()}
+def _rounded(places: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    return {name: [round(value, 3) for value in place] for name, place in places.items()}
 
 
 def _written(spec: Mapping[str, Any]) -> str:

@@ -267,12 +267,17 @@ def propose_context(request: Request) -> str:
         lines.append(f"Wanted difficulty: about {round(100 * request.difficulty)} % of attempts should fail.")
     if request.wanted:
         features = ", ".join(f"{name} {value:.3g}" for name, value in sorted(request.wanted.items()))
-        lines.append(f"Wanted of the program, about: {features}.")
+        lines.append(f"Features wanted, about: {features}.")
     if request.recent:
         lines.append(f"Newest tasks, do not repeat them: {', '.join(request.recent)}.")
     if request.outcomes:
         counts = ", ".join(f"{name} {count}" for name, count in sorted(request.outcomes.items()))
         lines.append(f"Proposals so far: {counts}.")
+    if request.lately:
+        rates = ", ".join(
+            f"{sort} {100 * rate:.0f} %".strip() for sort, rate in sorted(request.lately.items(), key=lambda row: row[1])
+        )
+        lines.append(f"Attempts that succeeded lately: {rates}.")
     return "\n".join(lines)
 
 

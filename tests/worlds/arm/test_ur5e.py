@@ -1,0 +1,75 @@
+"""The second robot, in the world."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from autotelic.errors import UserError
+from autotelic.worlds.arm import suite
+from autotelic.worlds.arm.goals import FAMILIES
+from autotelic.worlds.arm.kinds import KindConfig
+from autotelic.worlds.arm.library import SEEDS
+from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task
+
+absent = pytest.mark.skipif(find_spec("ogbench") is None, reason="its files come with autotelic[ogbench]")
+
+
+@pytest.fixture(scope="module")
+def other():
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False, kind=KindConfig(robot="ur5e"))) as opened:
+        yield opened
+
+
+@absent
+@pytest.mark.parametrize("at", range(len(FAMILIES)), ids=FAMILIES)
+def test_hand_written_controllers_solve_each_family_with_the_ur5e(other, at: int):
+    (task,) = other.admit([Proposal("induction", other.library.proposal(Request("induction"), at))], 1)
+    assert isinstance(task, Task), task
+    assert task.spec["task"]["robot"] == "ur5e"
+    (found,) = other.judge([(task, Answer(other.library.answer(task, True, 0)))], 1)
+    assert found.solved, found.detail
+
+
+@absent
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_questions_are_about_the_robot_that_is_played_with(other, kind: str):
+    (task,) = other.admit([Proposal(kind, SEEDS[kind])], 1)
+    assert isinstance(task, Task), task
+    assert task.spec["setting"]["robot"] == "ur5e"
+
+
+def test_a_proposal_may_name_the_other_robot(other):
+    spec = {**json.loads(SEEDS["induction"]), "robot": "arm7"}
+    (task,) = other.admit([Proposal("induction", json.dumps(spec))], 1)
+    assert isinstance(task, Task), task
+    assert task.spec["task"]["robot"] == "arm7"
+
+
+def test_prompts_say_which_robot_it_is_where_it_is_not_the_usual_one(other, world):
+    text = SEEDS["induction"]
+    said = [w.kinds["induction"].draft(Proposal("induction", text)).spec["task"] for w in (other, world)]
+    tasks = [Task("x", "arm", "induction", {"task": spec}) for spec in said]
+    assert ["ur5e" in world.kinds["induction"].solve_prompt(task) for task in tasks] == [True, False]
+    assert "arm7, ur5e" in world.kinds["induction"].propose_prompt(Request("induction"))
+
+
+def test_a_robot_that_there_is_not_is_named(world):
+    with pytest.raises(UserError, match="did you mean ur5e"):
+        KindConfig(robot="ur5")
+
+
+def test_the_two_robots_have_suites_of_their_own(other, world):
+    assert suite.identity(other) != suite.identity(world)
+
+
+def test_a_proposal_of_a_robot_that_is_not_installed_is_refused(world, monkeypatch):
+    def absent():
+        raise UserError("ogbench is missing: pip install 'autotelic[ogbench]'")
+
+    monkeypatch.setattr("autotelic.physics.arm.robots._ogbench", absent)
+    spec = {"objects": ["white_sphere"], "goal": [["near", "white_sphere"]], "robot": "ur5e"}  # compiled by no other test
+    (result,) = world.admit([Proposal("induction", json.dumps(spec))], 1)
+    assert isinstance(result, Rejection)
+    assert (result.outcome, "autotelic[ogbench]" in result.reason) == ("uncompiled", True)
