@@ -9,8 +9,8 @@
 `learn` plays `autotelic play world=arm`, as a user gets it, beside its controls: `learning off` keeps the weights as
 they are, `random proposer` learns to solve tasks that the grammar proposes. A run in this version of the world that is
 in results/arm.jsonl is not repeated; one that was stopped goes on from its checkpoint under --root. `speed` runs the
-same scripted episodes in one process with a clock around all that the simulation does, then in as many processes as
-there are cores. Prints JSON lines and appends them to the results; `table` prints what is there.
+same scripted episodes in one process with clocks around all that the simulation, the sandbox and the player do, then in
+as many processes as there are cores. Prints JSON lines and appends them to the results; `table` prints what is there.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from autotelic.worlds.arm.controllers import Host
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import Attempt
 from autotelic.worlds.arm.world import VERSION, ArmWorld, ArmWorldConfig
+from autotelic.worlds.code.sandbox import Sandbox
+from autotelic.worlds.code.sandbox.session import Session
 
 RECORDS = Records("arm")
 ARMS: dict[str, tuple[str, ...]] = {
@@ -124,13 +126,18 @@ def speed(episodes: int, repeats: int) -> None:
         for world in (alone, both):
             world.run(jobs)  # simulations are compiled, sandboxes started
         for repeat in range(repeats):
-            clock = Clock()
-            undo = [clock.around(Host, "answer"), clock.around(Arm, "reset"), clock.around(Arm, "apply")]
+            physics, calls, sandbox = Clock(), Clock(), Clock()
+            undo = [physics.around(Host, "answer"), physics.around(Arm, "reset"), physics.around(Arm, "apply")]
+            undo += [calls.around(Host, "answer"), sandbox.around(Sandbox, "open"), sandbox.around(Session, "call")]
+            undo += [sandbox.around(Session, "__exit__")]
             began = time.perf_counter()
+            jobs_of(alone, episodes)
+            player = time.perf_counter() - began
             ended = alone.run(jobs)
-            one = time.perf_counter() - began
-            for each in undo:
+            one = time.perf_counter() - began - player
+            for each in reversed(undo):
                 each()
+            spent = {"physics": physics.spent, "sandbox": sandbox.spent - calls.spent, "player": player}
             began = time.perf_counter()
             both.run(jobs)
             two = time.perf_counter() - began
@@ -142,7 +149,7 @@ def speed(episodes: int, repeats: int) -> None:
                     "per_second_one_process": round(len(jobs) / one, 2),
                     "per_second": round(len(jobs) / two, 2),
                     "simulated_seconds": round(sum(each.metrics["time"] for each in ended) / len(jobs), 2),
-                    "physics_share": round(clock.spent / one, 3),
+                    **{f"{name}_share": round(seconds / (one + player), 3) for name, seconds in spent.items()},
                 }
             )
 

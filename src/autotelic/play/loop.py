@@ -73,7 +73,9 @@ class Loop:
         self.step = -1  # the last step completed; -1 before the archive is filled
         self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
-        self.lately: dict[str, list[float]] = {}  # "kind/sort": attempts that succeeded and all, the newest counting most
+        self.lately: dict[
+            str, list[float]
+        ] = {}  # "kind/sort": attempts that succeeded and all, the newest counting most
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
         self.episodes = 0  # attempts judged in all steps
         self.attempted = Attempted()  # in the last step

@@ -55,7 +55,9 @@ def outcomes(attempted: Attempted) -> list[Outcome]:
     return [Outcome(tasks[id], solved, n, fmean(came[id])) for id, (solved, n) in counts.items() if n]
 
 
-def lately(known: Mapping[str, Sequence[float]], attempted: Attempted, sort_of: Callable[[Task], str]) -> dict[str, list[float]]:
+def lately(
+    known: Mapping[str, Sequence[float]], attempted: Attempted, sort_of: Callable[[Task], str]
+) -> dict[str, list[float]]:
     """By "kind/sort", attempts that succeeded and all of them: those known, which fade, and this step's."""
     faded = {name: [FADING * count for count in both] for name, both in known.items()}
     counts = {name: both for name, both in faded.items() if both[1] > _FORGOTTEN}

@@ -69,7 +69,11 @@ def test_a_proposal_of_a_robot_that_is_not_installed_is_refused(world, monkeypat
         raise UserError("ogbench is missing: pip install 'autotelic[ogbench]'")
 
     monkeypatch.setattr("autotelic.physics.arm.robots._ogbench", absent)
-    spec = {"objects": ["white_sphere"], "goal": [["near", "white_sphere"]], "robot": "ur5e"}  # compiled by no other test
+    spec = {
+        "objects": ["white_sphere"],
+        "goal": [["near", "white_sphere"]],
+        "robot": "ur5e",
+    }  # compiled by no other test
     (result,) = world.admit([Proposal("induction", json.dumps(spec))], 1)
     assert isinstance(result, Rejection)
     assert (result.outcome, "autotelic[ogbench]" in result.reason) == ("uncompiled", True)

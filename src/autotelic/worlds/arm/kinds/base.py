@@ -157,9 +157,7 @@ class ArmKind(Kind):
 # Settings with a controller: deduction and abduction share them
 
 
-def read_question(
-    proposal: Proposal, config: KindConfig, known: Sequence[str]
-) -> tuple[dict[str, Any], Setting, str]:
+def read_question(proposal: Proposal, config: KindConfig, known: Sequence[str]) -> tuple[dict[str, Any], Setting, str]:
     """The JSON of a question, its setting, and its controller."""
     if len(proposal.text) > 40_000:
         raise RefusedError("format", "longer than 40000 characters")

@@ -275,7 +275,8 @@ def propose_context(request: Request) -> str:
         lines.append(f"Proposals so far: {counts}.")
     if request.lately:
         rates = ", ".join(
-            f"{sort} {100 * rate:.0f} %".strip() for sort, rate in sorted(request.lately.items(), key=lambda row: row[1])
+            f"{sort} {100 * rate:.0f} %".strip()
+            for sort, rate in sorted(request.lately.items(), key=lambda row: row[1])
         )
         lines.append(f"Attempts that succeeded lately: {rates}.")
     return "\n".join(lines)
