@@ -66,12 +66,20 @@ def execute_controller(robot, world):
 MISTAKES = ((BLIND, "no attribute 'grasp'"), (SHORT, "wrong: "))
 
 
+def picking(name: str) -> str:
+    return PICK.replace("NAME", name)
+
+
 def proposal(kind: str, number: int) -> str:
     """An idea of that number, in Markdown as models write it."""
     if kind == "induction":
-        goal = [["lifted", ("red_box", "blue_cylinder")[number % 2]]]
-        task = {"objects": ["red_box", "blue_cylinder"], "goal": goal, "randomisation": {"position": 0.6}}
-        return f"Something has to be picked up.\n\n{fence('json', json.dumps(task))}\n"
+        name = ("red_box", "blue_cylinder")[number % 2]
+        asked = {"objects": ["red_box", "blue_cylinder"], "goal": [["lifted", name]]}
+        blocks = (
+            fence("json", json.dumps({**asked, "randomisation": {"position": 0.6}})),
+            fence("python", picking(name)),
+        )
+        return "\n\n".join(["Something has to be picked up:", *blocks])
     things = [
         {"color": "red", "shape": "box", "at": [0.4 + 0.05 * number, 0.2]},
         {"color": "blue", "shape": "cylinder", "at": [0.55, -0.2]},
@@ -164,6 +172,7 @@ def played(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 # What is asked
 
 QUESTIONS = {
+    "propose-induction": "Write a new task of the kind induction",
     "propose-deduction": "Write a new task of the kind deduction",
     "propose-abduction": "Write a new task of the kind abduction",
     "deduction": "A controller moves a robot arm with a gripper. What holds",
@@ -198,8 +207,8 @@ def test_a_proposer_is_shown_as_many_references_as_were_asked_for(played: Played
 def test_a_solver_is_shown_the_controllers_that_have_worked_before(played: Played):
     worked = controller(PICK, "red_box")
     (first, *_), (later, *_) = (played.talk(QUESTIONS["induction"], step)[0] for step in (1, 2))
-    assert "skill_" not in first
-    assert f"Reference 1, skill_{content_address(worked)}:\n\n```python\n{PICK.replace('NAME', 'red_box')}```" in later
+    assert "def execute_controller" not in first  # though one came with the task
+    assert f"Reference 1, skill_{content_address(worked)}:\n\n{fence('python', picking('red_box').rstrip())}" in later
 
 
 # What becomes of what is said
@@ -212,6 +221,7 @@ def test_a_proposal_of_every_kind_becomes_a_task(played: Played, kind: str):
     spec = entry.task.spec
     if kind == "induction":
         assert spec["task"]["goal"] == [["lifted", "red_box"]]
+        assert spec["example"]["controller"] == picking("red_box").rstrip()
     else:
         assert spec["controller"] == CARRY.rstrip()
     assert played.figures[1][f"propose/{kind}/valid_share"] == 1.0
