@@ -4,10 +4,15 @@ import json
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 h5py = pytest.importorskip("h5py")
 pytest.importorskip("mujoco")
+
+import gymnasium  # noqa: E402 - loads after it is known that there is MuJoCo
+
+from autotelic.worlds.arm.demonstrations import GOALS  # noqa: E402
 
 SMALL = ("env.count=4", "policy.hidden=[8]", "learner.steps=4", "evaluate_episodes=2", "video=false", "steps=16")
 
@@ -21,6 +26,22 @@ def content(path: Path) -> list[bytes]:
         return [demo["actions"][:].tobytes() for demo in file["data"].values()]
 
 
+def played_again(path: Path) -> list[bool]:
+    """Whether each episode of a file, played again with Gymnasium alone, shows what is in the file, to a success."""
+    with h5py.File(path, "r") as file:
+        made, found = json.loads(file["data"].attrs["env_args"]), []
+        env = gymnasium.make(made["env_name"], **made["env_kwargs"])
+        for demo in file["data"].values():
+            seen, info = env.reset(seed=int(demo.attrs["seed"]))[0], {}
+            for before, action, after in zip(demo["obs/policy"], demo["actions"], demo["next_obs/policy"], strict=True):
+                assert np.array_equal(seen, before)
+                seen, *_, info = env.step(action)
+                assert np.array_equal(seen, after)
+            found.append(info["terms"]["success"] > 0)
+        env.close()
+    return found
+
+
 def test_a_player_shows_as_many_episodes_as_are_wanted(autotelic):
     done = collect(autotelic, "env=arm-reach", "player=scripted", "episodes=2", "out=a.hdf5", "seed=4", "--json")
     assert done.code == 0, done.err
@@ -30,6 +51,14 @@ def test_a_player_shows_as_many_episodes_as_are_wanted(autotelic):
         assert file["data"].attrs["player"] == "scripted"
         assert file["data"].attrs["total"] == said["steps"]
         assert all(demo["dones"][-1] == 1 for demo in file["data"].values())
+
+
+@pytest.mark.parametrize("family", GOALS)
+def test_the_scripted_player_shows_a_success_in_every_family(autotelic, family: str):
+    done = collect(autotelic, f"env={family}", "player=scripted", "episodes=1", "out=a.hdf5")
+    assert done.code == 0, done.err
+    assert list(autotelic.cwd.iterdir()) == [autotelic.cwd / "a.hdf5"]
+    assert played_again(autotelic.cwd / "a.hdf5") == [True]
 
 
 def test_the_same_seed_gives_the_same_file(autotelic):

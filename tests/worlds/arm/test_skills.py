@@ -5,6 +5,7 @@ import json
 import pytest
 
 from autotelic.runs.files import content_address
+from autotelic.testing.saved import through_checkpoint
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.skills import MOST_KEPT, MOST_LINKED, Skill, Skills, call_of
@@ -198,6 +199,12 @@ def test_a_skill_that_was_seen_to_work_lifts_another_thing(learned):
     (verdict,) = learned.judge([(task, Answer(words))], 1)
     assert verdict.solved, verdict
     assert "robot.close_gripper" not in words  # it is the skill that does
+
+
+def test_a_world_knows_what_has_worked_when_a_run_is_taken_up_again(learned):
+    with ArmWorld(ArmWorldConfig(workers=1, heldout=False)) as other:
+        other.load_state(through_checkpoint(learned.state()))
+        assert other.skills.offered() == learned.skills.offered() != []
 
 
 def test_a_skill_made_of_skills_works_for_other_things():
