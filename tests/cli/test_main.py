@@ -62,6 +62,18 @@ def test_our_own_mistakes_are_one_line_and_a_traceback_when_asked_for(
         main(["runs", "--debug"])
 
 
+def test_a_termination_that_a_library_made_an_error_of_is_a_stop():
+    code = (
+        "import os, signal, sys\nimport autotelic.cli.main as cli\n"
+        "def library(arguments):\n"
+        "    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    except BaseException:\n        raise TypeError('incompatible arguments') from None\n"
+        "cli.dispatch = library\nsys.exit(cli.main(['runs']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (143, "autotelic: stopped\n")
+
+
 WITHOUT = "import sys; part, *arguments = sys.argv[1:]; sys.modules[part] = None; import autotelic.cli.main as cli"
 
 

@@ -63,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("autotelic: stopped", file=sys.stderr)
         return 130
     except workers.TerminatedError:
-        print("autotelic: stopped", file=sys.stderr)
-        return 143
+        return _terminated()
     except BrokenPipeError:
         # The reader of our output went away (| head). Nothing more can be said; keep Python from trying at exit.
         sys.stdout = None
@@ -72,11 +71,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
+        if workers.TerminatedError.came:
+            return _terminated()
         what = " ".join(f"{type(error).__name__}: {error}".split())
         print(f"autotelic: internal error: {what}; run again with --debug to see where", file=sys.stderr)
         return 1
     finally:
         workers.stop_all()
+
+
+def _terminated() -> int:
+    print("autotelic: stopped", file=sys.stderr)
+    return 143
 
 
 def command() -> NoReturn:

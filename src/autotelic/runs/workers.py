@@ -223,6 +223,8 @@ def graceful_stop(announce: Callable[[str], None] | None = None) -> Iterator[Sto
 class TerminatedError(SystemExit):
     """SIGTERM, where nothing listens to it in another way."""
 
+    came = False  # whether one was raised: code that is not Python's may turn it into an error of its own
+
 
 def exit_on_sigterm() -> None:
     """Makes SIGTERM end this process the orderly way, so that workers are stopped; for the command line's start."""
@@ -230,6 +232,7 @@ def exit_on_sigterm() -> None:
         return  # only the main thread may say what a signal does
 
     def handle(number: int, frame: FrameType | None) -> None:
+        TerminatedError.came = True
         raise TerminatedError(128 + number)
 
     signal.signal(signal.SIGTERM, handle)

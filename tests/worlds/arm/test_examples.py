@@ -57,6 +57,11 @@ def test_a_task_with_an_example_is_made_again(world, lift):
     assert again == lift
 
 
+def test_with_another_example_or_none_it_is_the_same_task(task_of, lift):
+    assert task_of("induction", proposed(f"{LIFTS}\n# again").text).id == lift.id
+    assert task_of("induction", proposed().text).id == lift.id
+
+
 def test_what_reached_the_goal_in_the_example_is_judged_like_any_answer(lift, verdict_of):
     assert verdict_of(lift, LIFTS).solved
     assert not verdict_of(lift, "def execute_controller(robot, world):\n    return 'success'").solved

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -328,3 +329,10 @@ def test_no_question_is_made_where_no_kind_asks_any():
 )
 def test_only_a_start_at_a_spot_has_brief_words(at, words):
     assert brief.places_words(read_setting({"objects": [{"color": "red", "shape": "box", "at": at}]})) == words
+
+
+def test_a_wrong_start_is_told_how_far_from_the_goal_it_ended(task_of, verdict_of):
+    task = task_of("abduction", SEEDS["abduction"])
+    found = verdict_of(task, json.dumps({name: [0.6, 0.2 * at] for at, name in enumerate(task.spec["start"])}))
+    assert found.outcome == "wrong"
+    assert re.fullmatch(r"right_of\(red_box, blue_box\) is 0\.\d+ away", found.detail)

@@ -240,8 +240,10 @@ class ArmWorld(World):
         return [Proposal(name, f"{fence('json', each)}\n{fence('python', program)}") for each in placed]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
+        """A task with an example is the task that it is without: or each spelling of a controller made another."""
         features = self.kinds[kind].features(spec)
-        return Task(content_address(self.name, kind, spec), self.name, kind, dict(spec), features)
+        asked = {name: part for name, part in spec.items() if name != "example"}
+        return Task(content_address(self.name, kind, asked), self.name, kind, dict(spec), features)
 
     def seeds(self) -> list[Task]:
         """Reach for a box, in every kind that is played."""

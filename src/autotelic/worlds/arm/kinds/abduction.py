@@ -159,9 +159,11 @@ class Abduction(Question):
         if _works(goal, setting, only):
             return Grade("correct", 1.0)
         state = only.later or only.after
-        far = goals.distances(goal, setting.scene, state) if state is not None else []
-        score = base.partial_credit(far) if far and self.config.partial_credit else 0.0
-        return Grade("wrong", score, f"{only.how} {only.detail}".strip())
+        if state is None:
+            return Grade("wrong", detail=f"{only.how} {only.detail}".strip())
+        far = goals.distances(goal, setting.scene, state)
+        score = base.partial_credit(far) if self.config.partial_credit else 0.0
+        return Grade("wrong", score, base.reported(only.how, only.detail, goal, far))
 
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """The same controller with other goals that it reached from this start, and not from most that were tried."""

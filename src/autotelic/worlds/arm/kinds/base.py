@@ -341,6 +341,15 @@ def reached(goal: Sequence[Predicate], scene: Scene, ended: Ended) -> bool:
     )
 
 
+def reported(how: str, said: str, goal: Sequence[Predicate], far: Sequence[float]) -> str:
+    """How an episode fell short of a goal, by how far its predicates are."""
+    parts = [
+        f"{predicate} {'holds' if not distance else f'is {distance:.3f} away'}"
+        for predicate, distance in zip(goal, far, strict=True)
+    ]
+    return "; ".join([*([f"{how}: {said}"] if how != "ended" else []), *parts])[:600]
+
+
 def partial_credit(far: Sequence[float]) -> float:
     """How near an end came to a goal, by how far its predicates are: less than for an answer that is right."""
     return min(sum(1.0 / (1.0 + 10.0 * each) for each in far) / len(far), 0.99)

@@ -213,13 +213,9 @@ class Induction(ArmKind):
         if state is None:
             return Grade(outcome, 0.0, last.detail)
         far = goals.distances(control.goal, control.scene, state)
-        parts = [
-            f"{predicate} {'holds' if not distance else f'is {distance:.3f} away'}"
-            for predicate, distance in zip(control.goal, far, strict=True)
-        ]
         score = base.partial_credit(far) if self.config.partial_credit else 0.0
-        detail = "; ".join([*([f"{last.how}: {last.detail}"] if last.how != "ended" else []), *parts])
-        return Grade(outcome, score, f"start {len(ended)} of {len(attempt.jobs)}: {detail}"[:600])
+        detail = base.reported(last.how, last.detail, control.goal, far)
+        return Grade(outcome, score, f"start {len(ended)} of {len(attempt.jobs)}: {detail}")
 
     def promising(self, task: Task, ended: Sequence[Ended]) -> list[bool]:
         """Those that reached something else; of those that reached no more than is always reached, the first."""
