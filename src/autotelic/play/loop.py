@@ -93,8 +93,9 @@ class Loop:
             pay: tuple[Pay, Pay] = ([None] * len(proposed.samples), [])
             learned: Metrics = {}
         else:
-            wanted = min(self.config.proposals or self.config.batch, self.config.batch)
-            proposed = self._propose(step, [kind for kind in self.world.kinds for _ in range(wanted)])
+            proposed = self._propose(
+                step, [kind for kind in self.world.kinds for _ in range(self.config.asked_for(kind))]
+            )
             attempted = self._attempt(step, proposed)
             questions, asked = self._questions(step, proposed, attempted)
             attempted = replace(attempted, questions=questions)

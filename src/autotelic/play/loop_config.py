@@ -27,6 +27,7 @@ _LEAST = {
 class LoopConfig:
     batch: int = 16  # tasks a kind and step that are attempted
     proposals: int | None = None  # proposals a kind and step, if fewer than that; the archive fills up the batch
+    proposals_at: dict[str, int] = field(default_factory=dict)  # proposals of the kinds named, where not as many
     attempts: int = 8  # attempts a task: they measure its difficulty, and they are learned from
     attempts_at: dict[str, int] = field(default_factory=dict)  # attempts at tasks of the kinds named, where not as many
     references: int = 6  # tasks a proposer is shown
@@ -48,9 +49,10 @@ class LoopConfig:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise ValueError(f"loop.{name} is {getattr(self, name)}; it must be at least {least}")
-        for kind, many in self.attempts_at.items():
-            if many < 1:
-                raise ValueError(f"loop.attempts_at.{kind} is {many}; it must be at least 1")
+        for name in ("proposals_at", "attempts_at"):
+            for kind, many in getattr(self, name).items():
+                if many < 1:
+                    raise ValueError(f"loop.{name}.{kind} is {many}; it must be at least 1")
         if self.practice not in STRATEGIES:
             raise ValueError(f"loop.practice is {self.practice!r}; known are {', '.join(STRATEGIES)}")
         if isinstance(self.difficulty, str) and self.difficulty not in RUNGS:
@@ -63,8 +65,13 @@ class LoopConfig:
         """The difficulty as a number."""
         return float(getattr(LadderConfig, self.difficulty)) if isinstance(self.difficulty, str) else self.difficulty
 
+    def asked_for(self, kind: str) -> int:
+        """Proposals of a kind and step."""
+        return self.proposals_at.get(kind, min(self.proposals or self.batch, self.batch))
+
     def check_kinds(self, world: World) -> None:
         """Whether all kinds that are named are this world's, or one of those that every world may have."""
         known = [*world.kinds, *(kind for kind in KINDS if kind not in world.kinds)]
-        if strange := [kind for kind in self.attempts_at if kind not in known]:
-            raise UserError(f"loop.attempts_at.{strange[0]}: no such kind; {registry.nearest(strange[0], known)}")
+        for name in ("proposals_at", "attempts_at"):
+            if strange := [kind for kind in getattr(self, name) if kind not in known]:
+                raise UserError(f"loop.{name}.{strange[0]}: no such kind; {registry.nearest(strange[0], known)}")

@@ -51,12 +51,16 @@ def solve_counts(attempted: Attempted) -> dict[str, tuple[int, int]]:
 
 
 def proposer_pay(proposed: Proposed, attempted: Attempted, config: RewardConfig) -> Pay:
+    """Of a task that a batch had no room for nothing is known."""
     rates = solve_counts(attempted)
     pay: Pay = []
     for request, result in zip(proposed.requests, proposed.results, strict=True):
         if isinstance(result, Rejection):
             reward = rewards.proposer_reward(result.outcome != "format", False, config=config)
             pay.append(None if result.outcome == "lost" else reward)  # what the judge lost is nobody's fault
+            continue
+        if result.id not in rates:
+            pay.append(None)
             continue
         distances = [rewards.feature_distance(result.features, task.features) for task in request.references]
         reward = rewards.proposer_reward(
