@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -260,6 +261,23 @@ def test_kinds_named_are_attempted_as_often_as_said(make_loop):
     assert {entry.attempts for entry in loop.archive.tasks("more") if entry.step == 1} == {7}
 
 
+def test_kinds_named_are_proposed_as_often_as_said(make_loop):
+    player = Script()
+    loop = make_loop(player, batch=3, proposals=2, proposals_at={"more": 5})
+    loop.run(1)
+    before = len(player.asked)
+    loop.run(1)
+    assert Counter(request.kind for request in player.asked[before:]) == {"sum": 2, "more": 5}
+
+
+def test_tasks_beyond_the_batch_are_kept_and_nothing_is_paid_for_them_yet(make_loop):
+    loop = make_loop(Counting(), batch=3, proposals_at={"more": 5})
+    loop.run(2)
+    assert [entry.attempts for entry in loop.archive.tasks("more", limit=1000) if entry.step == 1] == [4, 4, 4, 0, 0]
+    paid = [sample for sample, _ in loop.solver.taught[-1] if (sample.role, sample.kind) == ("propose", "more")]
+    assert len(paid) == 3
+
+
 class SortedWorld(SumWorld):
     """Tasks whose first number is 0 are of a sort of their own."""
 
@@ -410,10 +428,13 @@ def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
     assert len([entry for entry in loop.archive.tasks(kind="sum") if dict(entry.task.spec) == {"a": 5, "b": 5}]) == 1
 
 
-def test_an_unknown_kind_among_those_attempted_otherwise_is_one_line():
-    LoopConfig(attempts_at={"more": 7, "deduction": 3}).check_kinds(SumWorld())  # the latter any world may have
-    with pytest.raises(UserError, match=r"^loop\.attempts_at\.mroe: no such kind; did you mean more"):
-        LoopConfig(attempts_at={"mroe": 7}).check_kinds(SumWorld())
+@pytest.mark.parametrize("key", ["attempts_at", "proposals_at"])
+def test_an_unknown_kind_among_those_named_is_one_line(key: str):
+    LoopConfig(**{key: {"more": 7, "deduction": 3}}).check_kinds(SumWorld())  # the latter any world may have
+    with pytest.raises(UserError, match=rf"^loop\.{key}\.mroe: no such kind; did you mean more"):
+        LoopConfig(**{key: {"mroe": 7}}).check_kinds(SumWorld())
+    with pytest.raises(ValueError, match=rf"^loop\.{key}\.more is 0"):
+        LoopConfig(**{key: {"more": 0}})
 
 
 def test_seeds_and_imported_tasks_that_the_run_is_measured_with_stay_out(make_loop, tmp_path):

@@ -112,7 +112,8 @@ def step_figures(
             tasks = [task for task in attempted.tasks if task.kind == kind]
             figures |= _attempts(f"solve/{kind}", judged)
             figures[f"solve/{kind}/new_tasks"] = float(len(new))
-            figures |= _difficulty(f"propose/{kind}", new, counts, reward)
+            tried = [task for task in new if task.id in counts]
+            figures |= _difficulty(f"propose/{kind}", tried, counts, reward)
             figures |= _difficulty(f"solve/{kind}", tasks, counts, reward) | _features(f"solve/{kind}", tasks)
             figures |= _second_looks(f"solve/{kind}", kind, attempted)
     return figures

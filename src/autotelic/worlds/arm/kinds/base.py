@@ -21,6 +21,7 @@ from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, controllers, goals, places
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
+from autotelic.worlds.arm.kinds.worked import WORKED
 from autotelic.worlds.arm.skills import Skills
 from autotelic.worlds.arm.tasks import ANYWHERE, ROBOTS, Setting, kept, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
@@ -142,6 +143,16 @@ class ArmKind(Kind):
         """What is on the table."""
 
     # Texts
+
+    def propose_examples(self) -> list[tuple[str, str]]:
+        return [(self.propose_prompt(Request(self.name)), each.proposal) for each in WORKED[self.name]]
+
+    def solve_examples(self) -> list[tuple[str, str]]:
+        drafts = ((self.draft(Proposal(self.name, each.proposal)), each) for each in WORKED[self.name])
+        return [
+            (self.solve_prompt(Task("", "arm", self.name, draft.spec)), answer_text(each.answer, each.thought))
+            for draft, each in drafts
+        ]
 
     def expand_answer(self, text: str) -> str:
         return text if brief.ANSWER in text else answer_text(self.expanded(text))
