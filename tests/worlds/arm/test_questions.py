@@ -267,10 +267,19 @@ def test_the_answer_that_comes_with_a_question_is_right_at_every_start(world):
 
 
 def test_a_refused_question_gives_what_its_controller_does_at_other_starts(world):
-    (refused,) = world.admit([Proposal("abduction", question(" move red_box right", " red_box front_right"))], 1)
+    (refused,) = world.admit([Proposal("abduction", question(" move red_box close right", " red_box front_left"))], 1)
     assert isinstance(refused, Rejection)
-    assert {each.spec["controller"] for each in refused.found} == {brief.program_of(" move red_box right")}
+    assert refused.outcome == "trivial"
+    assert {each.spec["controller"] for each in refused.found} == {brief.program_of(" move red_box close right")}
     assert all(each.solved for each in world.judge([(each, known_answer(world, each)) for each in refused.found], 3))
+
+
+def test_a_controller_that_does_nothing_at_its_start_is_not_run_at_others(world, monkeypatch):
+    run, many = world.run, []
+    monkeypatch.setattr(world, "run", lambda jobs: many.append(len(jobs)) or run(jobs))
+    (refused,) = world.admit([Proposal("abduction", question(" up home", " red_box front_right"))], 1)
+    assert isinstance(refused, Rejection)
+    assert (refused.outcome, sum(many)) == ("unreached", 1)
 
 
 def with_siblings(world, proposals) -> list[Task]:

@@ -88,12 +88,14 @@ class ArmWorldConfig:
                 "attempts": 4,
                 "practice": "learnable",
                 "proposals": 24,
-                "questions": 32,
+                # Most random controllers make nothing true: many are run once, few again.
+                "proposals_at": {"abduction": 160},
+                "questions": 16,
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
-            "player": {"max_tokens": 32, "learner": {"replay_proposals": 0.15, "rehearsal": 0.3}},
+            "player": {"max_tokens": 32, "learner": {"replay": 40, "replay_proposals": 0.15, "rehearsal": 0.3}},
         }
     }
 

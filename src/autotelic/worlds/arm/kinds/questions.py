@@ -30,9 +30,13 @@ class Question(ArmKind):
     trivial: ClassVar[str]  # the reason, where it has, and all that could be asked is the same at other starts
 
     def further(self, draft: Draft, ended: Sequence[Ended]) -> tuple[Job, ...]:
-        """Where the controller does nothing at its own start too: at the others it may, and give questions."""
+        """Where the controller has done nothing to ask about, no other start is looked at: most that do nothing at one
+        do nothing at any, and for the same episodes many more controllers are seen."""
         base.require_sound(ended[0])
-        return checks(read_setting(draft.spec["setting"]), draft.spec["controller"])
+        setting = read_setting(draft.spec["setting"])
+        if not any(self.possible(draft, setting, ended[0])):
+            raise RefusedError(*self.idle)
+        return checks(setting, draft.spec["controller"])
 
     @abstractmethod
     def possible(self, draft: Draft, setting: Setting, own: Ended) -> Iterator[Any]:
@@ -43,8 +47,6 @@ class Question(ArmKind):
         """All tasks that a controller in a scene makes, once all episodes were run."""
 
     def spec(self, draft: Draft, ended: Sequence[Ended]) -> dict[str, Any]:
-        if not any(self.possible(draft, read_setting(draft.spec["setting"]), ended[0])):
-            raise RefusedError(*self.idle)
         for spec in self.specs(draft, ended):
             return spec
         if not compared(ended):
