@@ -267,10 +267,12 @@ def test_the_answer_that_comes_with_a_question_is_right_at_every_start(world):
 
 
 def test_a_refused_question_gives_what_its_controller_does_at_other_starts(world):
-    (refused,) = world.admit([Proposal("abduction", question(" move red_box close right", " red_box front_left"))], 1)
+    (refused,) = world.admit(
+        [Proposal("abduction", question(" move red_box close left open", " red_box front_right"))], 1
+    )
     assert isinstance(refused, Rejection)
     assert refused.outcome == "trivial"
-    assert {each.spec["controller"] for each in refused.found} == {brief.program_of(" move red_box close right")}
+    assert {each.spec["controller"] for each in refused.found} == {brief.program_of(" move red_box close left open")}
     assert all(each.solved for each in world.judge([(each, known_answer(world, each)) for each in refused.found], 3))
 
 
