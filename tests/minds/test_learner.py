@@ -327,6 +327,19 @@ def test_replay_sees_as_many_of_each_sort_of_task_within_a_kind():
     assert recalled(known, {"solve"}) == seen
 
 
+def test_replay_sees_more_of_the_kinds_that_weigh_more():
+    known = {"solve/one/easy": 900, "solve/one/hard": 900, "solve/two": 900, "propose/two": 900}
+    found = recalled(known, {"solve", "propose"}, replay_weights={"two": 3.0}, replay_proposals=0.25)
+    shares = {name: many / sum(found.values()) for name, many in found.items()}
+    expected = {"solve/one/easy": 0.75 / 8, "solve/one/hard": 0.75 / 8, "solve/two": 0.75 * 0.75, "propose/two": 0.25}
+    assert shares == pytest.approx(expected, abs=0.02)
+
+
+def test_a_kind_that_weighs_nothing_is_one_line():
+    with pytest.raises(UserError, match=r"^replay_weights\.two is 0"):
+        LearnerConfig(replay_weights={"two": 0.0})
+
+
 def test_replay_does_not_learn_the_little_there_is_by_heart():
     assert recalled({"solve/one/easy": 90, "solve/one/hard": 3}, {"solve"}) == {
         "solve/one/easy": 60,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autotelic.errors import UserError
 
@@ -39,6 +39,7 @@ class LearnerConfig:
     replay: int = 0  # updates a step on texts, old and new, that went well: right answers, proposals above the mean
     replay_size: int = 288  # texts such an update sees
     replay_proposals: float = 0.25  # share of proposals among them
+    replay_weights: dict[str, float] = field(default_factory=dict)  # of kinds named, among what is recalled; others: 1
     rehearsal: float = 0.0  # random texts beside them, as a share of replay_size: what was learned is not all it tries
     anchor: float = 0.0  # if not 0: proposals are remembered about as often as base * exp(pay / anchor) writes them
     memory: int = 4096  # such texts remembered for each role, kind and sort of task; the oldest are forgotten
@@ -67,6 +68,9 @@ class LearnerConfig:
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas is {tuple(self.betas)}; it must be two numbers, each 0 or more and below 1")
         self.betas = (self.betas[0], self.betas[1])  # a list, where it was read from a file
+        for kind, weight in self.replay_weights.items():
+            if not weight > 0:
+                raise UserError(f"replay_weights.{kind} is {weight}; it must be above 0")
         if not 0 <= self.average < 1:
             raise UserError(f"average is {self.average}; it must be 0 or more and below 1")
         for name in ("gamma", "gae_lambda", "replay_proposals"):

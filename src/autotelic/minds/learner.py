@@ -331,17 +331,19 @@ class Learner:
         tally.replays.append((whole, self._move(weights, whole)))
 
     def _recalled(self, rng: np.random.Generator) -> list[Generation]:
-        """As many texts of each kind, and within it of each sort of task, of both roles apart: answers need more
-        practice than proposals do."""
+        """As many texts of each kind, but for `replay_weights`, and within it of each sort of task, of both roles
+        apart: answers need more practice than proposals do."""
         said: list[Generation] = []
         for proposals in (True, False):
             shelves = [shelf for shelf in sorted(self.memory) if shelf.startswith("propose/") is proposals]
             kinds = Counter(map(_kind, shelves))
+            weights = {kind: self.config.replay_weights.get(kind.partition("/")[2], 1.0) for kind in kinds}
             share = self.config.replay_proposals if proposals else 1 - self.config.replay_proposals
             if len(self.roles) == 1:
                 share = 1.0
             for shelf in shelves:
-                many = share * self.config.replay_size / len(kinds) / kinds[_kind(shelf)]
+                kind = _kind(shelf)
+                many = share * self.config.replay_size * weights[kind] / sum(weights.values()) / kinds[kind]
                 known = self.memory[shelf]
                 said += [self._varied(one, rng) for one in _drawn(known, min(many, OFTEN * len(known)), rng)]
         return said

@@ -270,6 +270,11 @@ class World(ABC):
         """The kind of a task: how it is asked. Some kinds are not played, only measured with."""
         return self.kinds[task.kind]
 
+    def rehearsal(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        """Babble of what has to be found by trying: texts that learners see beside what went well, so that they go on
+        to try others."""
+        return self.babble(rng, count)
+
     def babble(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
         """Brief prompts of all kinds and roles with replies that are right in form and random in content: nothing that
         could be learned from them is true of this world."""

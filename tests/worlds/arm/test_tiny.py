@@ -24,6 +24,7 @@ OPTIONS = (
     *("world=arm", "world.workers=1", "world.heldout=false", "evaluate=false", "player=tiny", "player.mask=true"),
     *("loop.batch=4", "loop.proposals=4", "loop.attempts=2", "loop.questions=2", "checkpoint.every=2", *SHAPE),
     "loop.attempts_at={deduction: 4, abduction: 3, induction: 3}",
+    "loop.proposals_at.abduction=4",
 )
 
 

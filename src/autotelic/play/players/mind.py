@@ -41,7 +41,7 @@ class MindPlayer(Player):
             if not self.mind.brief:
                 self.learner = Learner(config.learner, self.mind)
             else:
-                rest = {"babble": world.babble, "alike": world.alike, "withheld": self._withheld_prompts}
+                rest = {"babble": world.rehearsal, "alike": world.alike, "withheld": self._withheld_prompts}
                 self.learner = Learner(config.learner, self.mind, **rest)
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:

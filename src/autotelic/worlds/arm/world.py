@@ -89,13 +89,21 @@ class ArmWorldConfig:
                 "practice": "learnable",
                 "proposals": 24,
                 # Most random controllers make nothing true: many are run once, few again.
-                "proposals_at": {"abduction": 160},
-                "questions": 16,
+                "proposals_at": {"abduction": 96},
+                "questions": 32,
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
-            "player": {"max_tokens": 32, "learner": {"replay": 40, "replay_proposals": 0.15, "rehearsal": 0.3}},
+            "player": {
+                "max_tokens": 32,
+                "learner": {
+                    "replay_size": 384,
+                    "replay_proposals": 0.11,
+                    "replay_weights": {"abduction": 2.0},  # it takes far more examples than the others
+                    "rehearsal": 0.15,
+                },
+            },
         }
     }
 
@@ -423,6 +431,15 @@ class ArmWorld(World):
         names = list(self.kinds)
         return [brief.babble(names[at % len(names)], rng) for at in range(count)]
 
+    def rehearsal(self, rng: np.random.Generator, count: int) -> list[tuple[str, str]]:
+        """Random proposals and controllers. Right answers to questions are known from the runs that made them, and
+        random ones would only blur them."""
+        tried = (brief.PROPOSE, brief.kind(Induction.name))
+        found: list[tuple[str, str]] = []
+        while len(found) < count:
+            found += [pair for pair in self.babble(rng, count) if pair[0].startswith(tried)]
+        return found[:count]
+
     # Held-out tasks
 
     def row_of(self, task: Task) -> str:
@@ -430,11 +447,10 @@ class ArmWorld(World):
         return read(task.spec["task"]).family if task.kind == "induction" else task.kind
 
     def sort_of(self, task: Task) -> str:
-        """What is hardest in the goal."""
-        rows = {"induction": lambda: task.spec["task"]["goal"], "abduction": lambda: task.spec["goal"]}
-        if task.kind not in rows:
+        """What is hardest in the goal of a control task. Questions are as frequent as what they ask about."""
+        if task.kind != Induction.name:
             return ""
-        name, *args = max(rows[task.kind](), key=lambda row: goals.SORTS[row[0]].level)
+        name, *args = max(task.spec["task"]["goal"], key=lambda row: goals.SORTS[row[0]].level)
         return f"{name}-{args[1]}" if name == "at" and args[1] in REGIONS else name
 
     @cached_property
