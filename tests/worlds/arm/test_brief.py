@@ -1,6 +1,7 @@
 """The brief wording: few words, all of them known, that stand for whole tasks and controllers."""
 
 import ast
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -38,6 +39,16 @@ def test_babble_is_made_of_known_tokens_and_is_short(world):
     assert max(map(len, prompts)) <= 40
     assert max(map(len, replies)) <= 24
     assert len(vocabulary) < 80
+
+
+def test_what_is_rehearsed_has_no_random_answers_to_questions(world):
+    prompts = [prompt for prompt, _ in world.rehearsal(np.random.default_rng(0), 200)]
+    heads = Counter(
+        "propose" if prompt.startswith(brief.PROPOSE) else prompt.partition(">")[0][1:] for prompt in prompts
+    )
+    assert len(prompts) == 200
+    assert heads.keys() == {"propose", "induction"}
+    assert heads["induction"] > 30
 
 
 def test_babble_speaks_of_every_kind_in_both_roles(world):

@@ -230,3 +230,12 @@ def test_two_processes_say_what_one_says(task_of, world):
 def test_an_unknown_kind_is_one_line():
     with pytest.raises(UserError, match="no kind 'deducton' in the arm world: did you mean deduction"):
         ArmWorld(ArmWorldConfig(kinds=["deducton"]))
+
+
+def test_control_tasks_are_of_sorts_by_what_is_hardest_and_questions_of_none(world, task_of):
+    goal = [["near", "red_box"], ["lifted", "red_box"]]
+    task = task_of("induction", json.dumps({"objects": ["red_box"], "goal": goal}))
+    assert world.sort_of(task) == "lifted"
+    region = task_of("induction", control(["at", "red_box", "left"], randomisation={"position": 0.6}))
+    assert world.sort_of(region) == "at-left"
+    assert [world.sort_of(task_of(kind, SEEDS[kind])) for kind in ("deduction", "abduction")] == ["", ""]
