@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -430,11 +431,15 @@ def test_a_known_task_proposed_again_is_a_duplicate(make_loop):
 
 @pytest.mark.parametrize("key", ["attempts_at", "proposals_at"])
 def test_an_unknown_kind_among_those_named_is_one_line(key: str):
-    LoopConfig(**{key: {"more": 7, "deduction": 3}}).check_kinds(SumWorld())  # the latter any world may have
+    def named(**many: int) -> LoopConfig:
+        keywords: dict[str, Any] = {key: many}
+        return LoopConfig(**keywords)
+
+    named(more=7, deduction=3).check_kinds(SumWorld())  # the latter any world may have
     with pytest.raises(UserError, match=rf"^loop\.{key}\.mroe: no such kind; did you mean more"):
-        LoopConfig(**{key: {"mroe": 7}}).check_kinds(SumWorld())
+        named(mroe=7).check_kinds(SumWorld())
     with pytest.raises(ValueError, match=rf"^loop\.{key}\.more is 0"):
-        LoopConfig(**{key: {"more": 0}})
+        named(more=0)
 
 
 def test_seeds_and_imported_tasks_that_the_run_is_measured_with_stay_out(make_loop, tmp_path):
