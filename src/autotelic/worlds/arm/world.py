@@ -89,8 +89,8 @@ class ArmWorldConfig:
                 "practice": "learnable",
                 "proposals": 24,
                 # Most random controllers make nothing true: many are run once, few again.
-                "proposals_at": {"abduction": 96},
-                "questions": 32,
+                "proposals_at": {"abduction": 160},
+                "questions": 48,
                 # Predictions of one run are judged by one episode, however many there are.
                 "attempts_at": {"deduction": 32, "abduction": 6, "induction": 8},
             },

@@ -20,7 +20,7 @@ from autotelic.worlds.code.programs import canonical_form
 
 HORIZON = 15.0  # seconds that a controller has
 OTHERS = 3  # other starts that a question is tried with
-ALSO = 2  # questions of a kind that a controller is good for at each of the starts it was tried with
+ALSO = 4  # questions of a kind that a controller is good for at each of the starts it was tried with
 
 
 class Question(ArmKind):
