@@ -46,6 +46,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "random proposer": ("proposer=grammar", "solver=tiny"),
 }
 EVERY = 10  # steps between checkpoints
+GUESSES = 16  # random answers to each held-out task: one each would say what guessing comes to within 4 % at best
 
 
 def command(*arguments: str) -> str:
@@ -56,10 +57,10 @@ def command(*arguments: str) -> str:
 
 
 def fair() -> None:
-    for player, robot in (("scripted", "arm7"), ("scripted", "ur5e"), ("grammar", "arm7")):
+    for player, robot, samples in (("scripted", "arm7", 0), ("scripted", "ur5e", 0), ("grammar", "arm7", GUESSES)):
         with autotelic.new_loop("world=arm", f"player={player}", f"world.kind.robot={robot}", "evaluate=false") as loop:
-            found = evaluate(loop.world, loop.solver, loop.world.suite, 0)
-        shares = {row: each["accuracy"] for row, each in found.items()}
+            found = evaluate(loop.world, loop.solver, loop.world.suite, 0, samples=samples)
+        shares = {row: each["pass"]["1"] if samples else each["accuracy"] for row, each in found.items()}
         RECORDS.add({"what": "fair", "player": player, "robot": robot, "heldout": shares})
 
 

@@ -98,7 +98,8 @@ class ArmWorldConfig:
             "player": {
                 "max_tokens": 32,
                 "learner": {
-                    "replay_size": 384,
+                    "replay": 48,
+                    "replay_size": 192,
                     "replay_proposals": 0.11,
                     "replay_weights": {"abduction": 2.0},  # it takes far more examples than the others
                     "rehearsal": 0.15,
