@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended
-from autotelic.worlds.arm.kinds import base
+from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.library import SEEDS
 from autotelic.worlds.arm.tasks import FIXTURES, Setting, read_setting
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
-from autotelic.worlds.base import Answer, Proposal, Rejection, Task
+from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task
 from autotelic.worlds.code.kinds.base import RefusedError, answer_text, fence, read_blocks
 
 from .texts import CARRIED, NEAR, PASSED, REACH, TWO, control, known_answer, program, question, rejection
@@ -304,6 +304,46 @@ def test_a_controller_that_was_an_answer_gives_questions_about_what_it_does(worl
     assert {each.spec["controller"] for each in new} == {program}
     assert {each.kind for each in new} == {"deduction", "abduction"}
     assert all(verdict.solved for verdict in world.judge([(each, known_answer(world, each)) for each in new], 3))
+
+
+IN_RED = " move red_box close middle<scene> red_box front_left blue_box back_left"
+IN_YELLOW = " move yellow_box close middle<scene> yellow_box front_left red_box back_left"
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (IN_YELLOW, True),
+        (IN_YELLOW.replace("red_box", "blue_box"), True),
+        (IN_RED.replace("blue_box", "blue_sphere"), False),
+        (IN_RED.replace("back_left", "back_right"), False),
+        (IN_RED.replace("move red_box", "move blue_box"), False),
+    ],
+)
+def test_what_differs_in_colours_alone_is_one_question(world, kind: str, other: str, same: bool):
+    one, another = (world.kinds[kind].expand_proposal(text, Request(kind)) for text in (IN_RED, other))
+    assert (one == another) is same
+
+
+def test_colours_change_nothing_of_what_happens(world):
+    ended = []
+    for text in (IN_RED, IN_YELLOW):
+        calls, _, scene = text.partition(brief.SCENE)
+        setting = read_setting(brief.read_scene(scene))
+        ended += world.run([questions.job(setting, setting.start, brief.program_of(calls))])
+    assert ended[0].digest == ended[1].digest
+    one, other = (list(each.later.positions.values()) for each in ended)
+    assert one != list(ended[0].before.positions.values())
+    assert one == other
+
+
+def test_a_proposal_of_what_is_no_thing_keeps_it(world):
+    text = world.kinds["abduction"].expand_proposal(
+        " move pink_box<scene> pink_box front_left red", Request("abduction")
+    )
+    assert "pink_box" in text
+    assert rejection(world, "abduction", text) == "unknown"
 
 
 @pytest.mark.parametrize("text", ["no program", answer_text(f"{REACH}\n    skill_{'0' * 32}(robot, world)")])

@@ -27,7 +27,6 @@ and of controllers: syntax, no_entry, forbidden, and how an episode can end (see
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,14 +48,14 @@ from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, base, load
 from autotelic.worlds.arm.kinds.abduction import Abduction
 from autotelic.worlds.arm.kinds.base import Attempt, Draft
 from autotelic.worlds.arm.kinds.induction import Induction
-from autotelic.worlds.arm.kinds.questions import Question
+from autotelic.worlds.arm.kinds.questions import Question, proposed
 from autotelic.worlds.arm.library import SEEDS, ArmLibrary
 from autotelic.worlds.arm.places import REGIONS, at_spots
 from autotelic.worlds.arm.skills import PREFIX, Skills
 from autotelic.worlds.arm.tasks import Setting, read
 from autotelic.worlds.arm.workers import Workers
 from autotelic.worlds.base import Answer, Clip, Proposal, Rejection, Replay, Task, Verdict, World
-from autotelic.worlds.code.kinds.base import Grade, RefusedError, fence
+from autotelic.worlds.code.kinds.base import Grade, RefusedError
 from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
@@ -248,8 +247,7 @@ class ArmWorld(World):
             starts += [start] if start is not None else []
         # Whichever asks, the others' questions are its siblings, or are found where it is refused.
         name = Abduction.name if Abduction.name in asking else asking[0]
-        placed = [json.dumps(Setting(scene, start).plain()) for start in starts]
-        return [Proposal(name, f"{fence('json', each)}\n{fence('python', program)}") for each in placed]
+        return [Proposal(name, proposed(Setting(scene, start).plain(), program)) for start in starts]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
         """A task with an example is the task that it is without: or each spelling of a controller made another."""

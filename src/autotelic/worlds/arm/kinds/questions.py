@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from autotelic.physics.arm.scenes import Placement, Scene
+from autotelic.physics.arm.scenes import COLORS, SHAPES, Placement, Scene
 from autotelic.worlds.arm import brief, canonical, controllers
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
@@ -20,6 +21,7 @@ from autotelic.worlds.code.programs import canonical_form
 
 HORIZON = 15.0  # seconds that a controller has
 OTHERS = 3  # other starts that a question is tried with
+_THING = re.compile(rf"\b({'|'.join(COLORS)})_({'|'.join(SHAPES)})\b")
 ALSO = 4  # questions of a kind that a controller is good for at each of the starts it was tried with
 
 
@@ -73,7 +75,7 @@ class Question(ArmKind):
 
     def expand_proposal(self, text: str, request: Request) -> str:
         calls, _, scene = text.partition(brief.SCENE)
-        return brief.question_proposal(calls, brief.read_scene(scene))
+        return proposed(brief.read_scene(scene), brief.program_of(calls))
 
     def scene(self, spec: Mapping[str, Any]) -> Scene:
         return read_setting(spec["setting"]).scene
@@ -81,6 +83,21 @@ class Question(ArmKind):
 
 def job(setting: Setting, start: Mapping[str, Placement], program: str, server: int = 0) -> Job:
     return Job(setting.scene, base.start_of(start), program, HORIZON, server=server)
+
+
+def proposed(scene: Mapping[str, Any], program: str) -> str:
+    """A question about a controller and a scene with its places, as it is proposed. Its colours are those that come
+    first, in the order in which the controller and then the scene speak of them: what differs in colours alone would
+    take as many episodes and say the same."""
+    things = [row for row in scene["objects"] if isinstance(row, dict)]
+    spoken = [*(color for color, _ in _THING.findall(program)), *(row["color"] for row in things)]
+    new = dict(zip(dict.fromkeys(color for color in spoken if color in COLORS), COLORS, strict=False))
+    objects = [
+        {**row, "color": new.get(row["color"], row["color"])} if isinstance(row, dict) else row
+        for row in scene["objects"]
+    ]
+    program = _THING.sub(lambda found: f"{new[found[1]]}_{found[2]}", program)
+    return f"{fence('json', json.dumps({**scene, 'objects': objects}))}\n{fence('python', program)}"
 
 
 def checks(setting: Setting, program: str) -> tuple[Job, ...]:
