@@ -21,8 +21,9 @@ from autotelic.worlds.code.programs import canonical_form
 
 HORIZON = 15.0  # seconds that a controller has
 OTHERS = 3  # other starts that a question is tried with
-_THING = re.compile(rf"\b({'|'.join(COLORS)})_({'|'.join(SHAPES)})\b")
 ALSO = 4  # questions of a kind that a controller is good for at each of the starts it was tried with
+
+_THING = re.compile(rf"\b({'|'.join(COLORS)})_({'|'.join(SHAPES)})\b")
 
 
 class Question(ArmKind):
