@@ -326,7 +326,7 @@ def test_what_differs_in_colours_alone_is_one_question(world, kind: str, other: 
     assert (one == another) is same
 
 
-def test_colours_change_nothing_of_what_happens(world):
+def test_colours_change_nothing_of_what_happens_while_things_keep_their_order(world):
     ended = []
     for text in (IN_RED, IN_YELLOW):
         calls, _, scene = text.partition(brief.SCENE)
@@ -336,6 +336,16 @@ def test_colours_change_nothing_of_what_happens(world):
     one, other = (list(each.later.positions.values()) for each in ended)
     assert one != list(ended[0].before.positions.values())
     assert one == other
+
+
+def test_answers_are_asked_about_in_the_colours_that_come_first(world, task_of):
+    task = task_of(
+        "induction", control(["lifted", "yellow_box"], ("yellow_box", "blue_box"), randomisation={"position": 0.6})
+    )
+    asked = world.questions(task, program(" move yellow_box close back"))
+    assert asked
+    assert all({*re.findall(r"(\w+)_box", each.text)} == {"red"} for each in asked)  # the one that it moves
+    assert all({*re.findall(r'"color": "(\w+)"', each.text)} == {"red", "green"} for each in asked)
 
 
 def test_a_proposal_of_what_is_no_thing_keeps_it(world):

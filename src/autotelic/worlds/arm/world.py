@@ -96,10 +96,8 @@ class ArmWorldConfig:
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
             "player": {
                 "max_tokens": 32,
-                "base_steps": 1000,  # with 300, a third as many of its first questions hold
                 "learner": {
-                    "replay": 40,
-                    "replay_size": 192,
+                    "replay_size": 384,
                     "replay_proposals": 0.11,
                     "replay_weights": {"abduction": 2.0},  # it takes far more examples than the others
                     "rehearsal": 0.15,
