@@ -9,11 +9,15 @@ from autotelic.physics.arm.scenes import in_the_way
 from autotelic.play import measures
 from autotelic.play.player import Sample
 from autotelic.play.rounds import Attempted, Proposed
+from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
-from autotelic.worlds.base import Answer, Verdict
+from autotelic.worlds.base import Answer, Proposal, Verdict
+from autotelic.worlds.code.kinds.base import answer_text, fence
 from autotelic.worlds.code.programs import Rules
 from autotelic.worlds.code.sandbox import Limits, SandboxConfig
+
+from .texts import control
 
 DEF = "def execute_controller(robot, world):\n    "
 
@@ -127,6 +131,49 @@ def test_what_is_written_on_the_channel_is_not_believed(free, lift, name: str):
     assert found.outcome in {"forged", "escape", "crash", "exception", "limit", "wrong"}, found
     (after,) = free.judge([(lift, Answer(f"<answer>{DEF}pass</answer>"))], 1)
     assert after.outcome == "wrong"  # the judge is as it was
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("a question in another's name", "forged_results"),
+        ("a flood", "forged_results"),
+        ("a child", "escapes_attempted"),
+    ],
+)
+def test_an_example_that_cheats_is_refused_and_in_the_ledger(free, name: str, entry: str):
+    text = control(["lifted", "red_box"], horizon=6)
+    program = f"import os\n{DEF}{CHANNEL[name]}\n    return 'success'"
+    refused = free.admit([Proposal("induction", f"{fence('json', text)}\n{fence('python', program)}")], 1)
+    ledger = measures.cheating(Proposed([], [], refused), Attempted())
+    assert ledger == measures.NO_CHEATING | {entry: 1}
+
+
+# Only where the start that was answered is another than the task's own.
+ELSEWHERE = """\
+import os
+
+
+def execute_controller(robot, world):
+    x, y, z = world.position('red_box')
+    if abs(x - 0.4) > 0.01:
+        {}
+    robot.move_to([x, y, 0.12])
+    robot.move_to([x, y, z])
+    robot.close_gripper()
+    robot.move_to([x, 0.0, z])"""
+
+
+@pytest.mark.parametrize(
+    ("what", "outcome"),
+    [("a flood", "forged"), ("a child", "escape"), ("the end", "crash"), ("raise ValueError", "wrong")],
+)
+def test_a_start_at_which_the_controller_of_an_abduction_cheats_has_the_class_of_that(free, what: str, outcome: str):
+    scene = json.dumps({**brief.read_scene(" red_box front_left"), "goal": [["at", "red_box", "middle"]]})
+    text = f"{fence('json', scene)}\n{fence('python', ELSEWHERE.format(CHANNEL.get(what, what)))}"
+    (task,) = free.admit_freely([Proposal("abduction", text)], thorough=False)
+    here, there = (Answer(answer_text(json.dumps({"red_box": [x, 0.2]}))) for x in (0.4, 0.5))
+    assert [verdict.outcome for verdict in free.judge([(task, here), (task, there)], 1)] == ["correct", outcome]
 
 
 def test_a_false_claim_is_in_the_ledger_and_a_true_one_is_not(lift, verdict_of):

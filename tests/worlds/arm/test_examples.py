@@ -1,12 +1,13 @@
 """Control tasks that come with an example of how they can end."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from autotelic.worlds.arm.library import solution
 from autotelic.worlds.base import Proposal, Rejection, Task
-from autotelic.worlds.code.kinds.base import fence
+from autotelic.worlds.code.kinds.base import RefusedError, fence
 
 LIFT = {"objects": ["red_box", "blue_sphere"], "goal": [["lifted", "red_box"]], "randomisation": {"position": 0.6}}
 LIFTS = solution(LIFT["goal"])
@@ -40,7 +41,8 @@ def test_the_solver_sees_where_things_ended_and_not_how(world, lift):
     ("programs", "outcome"),
     [
         (["def execute_controller(robot, world):\n    pass"], "unreached"),
-        (["def execute_controller(robot, world):\n    raise ValueError"], "unreached"),
+        (["def execute_controller(robot, world):\n    raise ValueError"], "exception"),
+        (["def execute_controller(robot, world):\n    return 'continue'"], "calls"),
         (["def execute_controller(robot, world):\n    while True:\n        pass"], "limit"),
         (["import os\n\n\ndef execute_controller(robot, world):\n    pass"], "forbidden"),
         ([LIFTS, LIFTS], "format"),
@@ -50,6 +52,15 @@ def test_an_example_that_is_none_is_refused(world, programs: list[str], outcome:
     (result,) = world.admit([proposed(*programs)], 1)
     assert isinstance(result, Rejection)
     assert result.outcome == outcome
+
+
+def test_an_example_whose_things_do_not_stand_where_they_are_put_is_refused_as_such(world):
+    kind = world.kinds["induction"]
+    draft = kind.draft(proposed(LIFTS))
+    idle, shown = world.run(draft.jobs)
+    with pytest.raises(RefusedError) as refused:
+        kind.spec(draft, [idle, replace(shown, unsettled="red_box")])
+    assert refused.value.outcome == "unsettled"
 
 
 def test_a_task_with_an_example_is_made_again(world, lift):

@@ -16,7 +16,7 @@ Classes of rejections:
     unsettled     a thing does not stay where it is put
     goal_true     the goal holds at the start
     trivial       it comes about by itself; a question's answer does not depend on the controller, or not on the start
-    unreached     abduction: the start given does not lead to the goal
+    unreached     abduction: the start given does not lead to the goal; induction: nor does the example's controller
     nondeterministic  a question's controller does not do the same each time
     heldout       asks the same as a held-out task
     broken        the simulation flew apart
@@ -61,7 +61,7 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 # What is kept of an episode beside the verdict.
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
-VERSION = "arm-2"  # of what decides verdicts here, beside the simulator
+VERSION = "arm-3"  # of what decides verdicts here, beside the simulator
 DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
 ASKED = 3  # starts at which an answer is asked about: what it does there teaches more than another answer's one start
 UNASKED = 4096  # questions whose siblings are kept until somebody asks for them

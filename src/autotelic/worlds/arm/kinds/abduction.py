@@ -150,7 +150,7 @@ class Abduction(Question):
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         setting, (only,) = read_setting(task.spec["setting"]), ended
         goal = _goal(task.spec)
-        if only.how in base.UNSEEN:
+        if only.how in (*base.UNSEEN, *base.ATTACKS):
             return Grade(only.how, detail=only.detail)
         if only.before is not None and goals.holds(goal, setting.scene, only.before):
             return Grade("goal_true", detail="the goal holds at the start")

@@ -149,7 +149,8 @@ class Deduction(Question):
         return Attempt((again,), ([word == "yes" for word in said], region))
 
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
-        """The controller is run again, here: what a task says of its own answer is not believed."""
+        """The controller is run again, here: what a task says of its own answer is not believed. However it ends, other
+        than when it was admitted, the task contradicts itself: that says nothing of the answer."""
         (own,), (said, region) = ended, attempt.value
         if own.how in base.UNSEEN:
             return Grade(own.how, detail=own.detail)
