@@ -21,6 +21,7 @@ from autotelic.worlds.code.kinds.base import RefusedError, answer_text, fence, r
 
 from .texts import CARRIED, NEAR, PASSED, REACH, TWO, control, known_answer, program, question, rejection
 
+EITHER = [["at", "red_box", "left"], ["at", "red_box", "right"]]
 LIFTED = {"ask": [["lifted", "red_box"]], "object": "red_box"}
 
 
@@ -35,11 +36,17 @@ LIFTED = {"ask": [["lifted", "red_box"]], "object": "red_box"}
         ("unreached", "abduction", question(" open", " red_box front_left", goal=[["lifted", "red_box"]])),
         ("unreached", "abduction", question(" open", " red_box front_left")),
         ("trivial", "abduction", question(" move red_box close up", " red_box front_left")),
+        ("contradiction", "abduction", question(" open", " red_box front_left", goal=EITHER)),
         ("goal_true", "abduction", question(" open", " red_box front_left", goal=[["at", "red_box", "left"]])),
     ],
 )  # fmt: skip
 def test_a_question_without_a_point_is_refused_by_class(world, outcome: str, kind: str, text: str):
     assert rejection(world, kind, text) == outcome
+
+
+def test_what_cannot_hold_at_once_can_be_asked_about(world):
+    text = question(" move red_box close middle", " red_box front_left", ask=EITHER, object="red_box")
+    assert world.kinds["deduction"].draft(Proposal("deduction", text)).spec["ask"] == EITHER
 
 
 # Says nothing at any start but its own.

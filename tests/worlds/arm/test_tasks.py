@@ -12,7 +12,7 @@ from autotelic.worlds.arm.goals import FAMILIES, SORTS
 from autotelic.worlds.code.kinds.base import RefusedError
 
 PLAIN = {"objects": ["red_box", "blue_cylinder"], "fixtures": ["bin"], "goal": [["inside", "red_box", "bin"]]}
-CLASSES = {"format", "unknown", "names", "bounds", "too_many", "unreachable", "ungraspable"}
+CLASSES = {"format", "unknown", "names", "bounds", "too_many", "unreachable", "ungraspable", "contradiction"}
 
 
 def read(**changes) -> tasks.ArmTask:
@@ -90,6 +90,7 @@ def test_a_task_belongs_to_the_family_of_the_hardest_of_its_goals():
         ("unknown", {"goal": [["inside", "red_box", "blue_cylinder"]]}),
         ("unknown", {"goal": [["at", "red_box", "moon"]]}),
         ("unknown", {"goal": [["open", "drawer"]]}),
+        ("contradiction", {"goal": [["at", "red_box", "left"], ["at", "red_box", "right"]]}),
         ("names", {"objects": ["red_box", "red_box"]}),
         ("names", {"fixtures": ["bin", "bin"]}),
         ("bounds", {"horizon": 1e9}),

@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autotelic.physics.arm.scenes import Scene, Thing
-from autotelic.worlds.arm.places import INNER, REGIONS, centre_height, distance_to_region, half_width, in_frame
+from autotelic.worlds.arm import canonical
+from autotelic.worlds.arm.places import (
+    INNER,
+    REGIONS,
+    centre_height,
+    distance_to_region,
+    half_width,
+    in_frame,
+    share_ground,
+)
 
 TOUCHING = 0.05  # metres from the tool to what it is near
 CLEARANCE = 0.05  # metres that a lifted thing hangs above where it stood
@@ -32,7 +41,7 @@ class State:
     tool: tuple[float, float, float]
     positions: Mapping[str, tuple[float, float, float]]  # of things and fixtures
     held: frozenset[str] = frozenset()  # by the gripper alone
-    touched: frozenset[str] = frozenset()  # by the gripper
+    touched: frozenset[str] = frozenset()  # by the gripper; what is held is touched
     opening: float = 0.0
     pressed: bool = False
 
@@ -95,6 +104,44 @@ def family(goal: Sequence[Predicate]) -> str:
 def described(goal: Sequence[Predicate]) -> str:
     """A goal in words, from what it is made of."""
     return "; and ".join(predicate.words() for predicate in goal)
+
+
+def contradiction(goal: Sequence[Predicate]) -> str:
+    """Parts of a goal that hold together in no state; empty where none are found. Of those that only hardly any scene
+    allows, such as two things lifted at once, nothing is said."""
+    rows = canonical.goal(predicate.plain() for predicate in goal)
+    parts = [*goal, *(Predicate(name, tuple(args)) for name, *args in rows if name == "on")]  # stacks, in pairs too
+    for one, other in itertools.combinations(parts, 2):
+        if one.args[0] == other.args[0] and (_apart(one, other) or _apart(other, one)):
+            return f"{one} and {other} exclude each other"
+    for order in ("on", "left_of", "behind"):
+        if _circular([args for name, *args in rows if name == order]):
+            return f"what is {order} what goes round in a circle"
+    return ""
+
+
+def _apart(one: Predicate, other: Predicate) -> bool:
+    """Of the same thing: what is lifted neither stands nor is let go, nothing is in two containers, nor in two regions
+    that have nothing in common."""
+    match one.name, other.name:
+        case "lifted", name:
+            return name in ("on", "inside", "at", "left_of", "right_of", "behind", "in_front_of")
+        case "inside", "inside":
+            return one.args != other.args
+        case "at", "at" if one.args[1] in REGIONS and other.args[1] in REGIONS:
+            return not share_ground(one.args[1], other.args[1])
+    return False
+
+
+def _circular(pairs: Sequence[Sequence[str]]) -> bool:
+    """Whether something is above itself, by way of others."""
+    while pairs:
+        below = {lower for _, lower in pairs}
+        rest = [pair for pair in pairs if pair[0] in below]  # what is above all goes
+        if len(rest) == len(pairs):
+            return True
+        pairs = rest
+    return False
 
 
 def stateable(scene: Scene) -> list[Predicate]:

@@ -61,6 +61,12 @@ def distance_to_region(region: str, x: float, y: float) -> float:
     return math.hypot(max(low_x - x, x - high_x, 0.0), max(low_y - y, y - high_y, 0.0))
 
 
+def share_ground(region: str, other: str) -> bool:
+    """Whether there is a place in both."""
+    (low_x, high_x, low_y, high_y), (near_x, far_x, near_y, far_y) = REGIONS[region], REGIONS[other]
+    return max(low_x, near_x) <= min(high_x, far_x) and max(low_y, near_y) <= min(high_y, far_y)
+
+
 def in_frame(fixture: Fixture, x: float, y: float) -> tuple[float, float]:
     """A place as the fixture sees it: along and across, from its middle."""
     dx, dy = x - fixture.x, y - fixture.y

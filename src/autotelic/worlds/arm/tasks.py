@@ -232,7 +232,15 @@ def _taken(spot: tuple[float, float], places: Sequence[Placement]) -> bool:
     return any(max(abs(spot[0] - x), abs(spot[1] - y)) < APART for x, y, _ in places)
 
 
-def read_goal(rows: Any, scene: Scene, what: str = "goal") -> tuple[Predicate, ...]:
+def read_goal(rows: Any, scene: Scene) -> tuple[Predicate, ...]:
+    """Predicates that shall all hold."""
+    found = read_predicates(rows, scene, "goal")
+    if reason := goals.contradiction(found):
+        raise RefusedError("contradiction", reason)
+    return found
+
+
+def read_predicates(rows: Any, scene: Scene, what: str) -> tuple[Predicate, ...]:
     found = [_predicate(row, scene, what) for row in _rows(rows, what, MAX_GOAL)]
     if not found:
         raise RefusedError("format", f"{what} is empty")

@@ -14,6 +14,7 @@ Classes of rejections:
     overlap       things stand in each other, or there is no room for all
     uncompiled    the scene cannot be
     unsettled     a thing does not stay where it is put
+    contradiction  no state is such that all of the goal holds
     goal_true     the goal holds at the start
     trivial       it comes about by itself; a question's answer does not depend on the controller, or not on the start
     unreached     abduction: the start given does not lead to the goal; induction: nor does the example's controller

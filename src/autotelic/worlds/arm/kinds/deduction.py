@@ -15,7 +15,7 @@ from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.places import INNER, REGIONS
-from autotelic.worlds.arm.tasks import Setting, read_goal, read_setting
+from autotelic.worlds.arm.tasks import Setting, read_predicates, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -101,7 +101,7 @@ class Deduction(Question):
             raise RefusedError("trivial", "there is no thing to ask about")
         spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
         if "ask" in data or "object" in data:
-            asked = read_goal(data.get("ask"), setting.scene, "ask")
+            asked = read_predicates(data.get("ask"), setting.scene, "ask")
             name = data.get("object")
             if not isinstance(name, str) or name not in setting.start:
                 raise RefusedError("unknown", f"object is {name!r:.60}, which is no thing on the table")
