@@ -64,7 +64,7 @@ def returned(verdict_of, task, body: str) -> str:
     ],
 )
 def test_a_bad_argument_is_an_exception_in_the_program(reach, verdict_of, call: str, error: str):
-    assert returned(verdict_of, reach, call).startswith(f"exception start 1 of 1: exception: {error}")
+    assert returned(verdict_of, reach, call).startswith(f"exception start 1 of 2: exception: {error}")
 
 
 def test_a_program_can_go_on_after_a_bad_argument(reach, verdict_of):
@@ -76,7 +76,7 @@ def test_a_program_can_go_on_after_a_bad_argument(reach, verdict_of):
 
 def test_what_the_world_says_of_things(task_of, verdict_of):
     scene = '"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}, "blue_sphere"], "fixtures": ["drawer"]'
-    task = task_of("induction", f'{{{scene}, "goal": [["near", "red_box"]], "success": {{"draws": 1}}}}')
+    task = task_of("induction", f'{{{scene}, "goal": [["near", "red_box"]], "success": {{"draws": 2}}}}')
     checks = [
         "assert world.objects() == ['blue_sphere', 'red_box', 'drawer']",
         "assert world.size('red_box') == [0.02, 0.02, 0.02] and world.color('blue_sphere') == 'blue'",

@@ -98,6 +98,6 @@ def test_there_is_a_controller_for_goals_of_several_parts(world, task_of, goal: 
     things = ["red_box", "blue_box", "green_box"] if "green_box" in json.dumps(goal) else ["red_box", "blue_box"]
     spread = {"position": 0.02, "yaw": 0.1}
     text = {"objects": things, "fixtures": fixtures, "goal": goal, "randomisation": spread, "horizon": 25}
-    task = task_of("induction", json.dumps({**text, "success": {"draws": 1}}))
+    task = task_of("induction", json.dumps({**text, "success": {"draws": 2}}))
     (found,) = world.judge([(task, Answer(f"<answer>{solution(goal)}</answer>"))], 1)
     assert found.solved, found.detail

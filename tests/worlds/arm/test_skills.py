@@ -181,7 +181,7 @@ def learned():
     with ArmWorld(ArmWorldConfig(workers=1, heldout=False)) as world:
         texts: dict[str, str] = {}
         world.recall_from(texts.get)
-        text = '{"objects": ["red_box"], "goal": [["lifted", "red_box"]], "success": {"draws": 1}}'
+        text = '{"objects": ["red_box"], "goal": [["lifted", "red_box"]], "success": {"draws": 2}}'
         (task,) = world.admit([Proposal("induction", text)], seed=1)
         assert isinstance(task, Task)
         answer = Answer(answer_text(LIFT))
@@ -229,7 +229,7 @@ def test_an_answer_that_is_no_program_is_no_skill():
 def test_a_failure_of_any_sort_tells_against_a_skill(learned):
     (skill,) = learned.skills.offered()
     before = skill.trust, skill.tried
-    text = '{"objects": ["blue_box"], "goal": [["lifted", "blue_box"]], "success": {"draws": 1}}'
+    text = '{"objects": ["blue_box"], "goal": [["lifted", "blue_box"]], "success": {"draws": 2}}'
     (task,) = learned.admit([Proposal("induction", text)], 1)
     answer = Answer(answer_text(f"def execute_controller(robot, world):\n    {call_of(skill, skill.goal)}"))
     (verdict,) = learned.judge([(task, answer)], 1)  # there is no red box

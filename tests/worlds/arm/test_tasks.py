@@ -97,6 +97,7 @@ def test_a_task_belongs_to_the_family_of_the_hardest_of_its_goals():
         ("bounds", {"horizon": -1}),
         ("bounds", {"horizon": 10**400}),
         ("bounds", {"success": {"draws": 99}}),
+        ("bounds", {"success": {"draws": 1}}),
         ("bounds", {"randomisation": {"position": 2}}),
         ("bounds", {"objects": [{"color": "red", "shape": "box", "mass": 50}]}),
         ("bounds", {"objects": [{"color": "red", "shape": "box", "at": [1e300, 0]}]}),

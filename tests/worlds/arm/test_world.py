@@ -66,8 +66,14 @@ def test_a_controller_has_to_succeed_at_every_start(task_of, verdict_of):
     assert "away" in found.detail
 
 
+@pytest.mark.parametrize("draws", [1, -1, 9])
+def test_no_setting_makes_one_start_a_success(draws: int):
+    with pytest.raises(UserError, match=rf"world\.kind\.draws is {draws}; it must be 0, or 2 to 8"):
+        KindConfig(draws=draws)
+
+
 def test_other_seeds_draw_other_starts_and_equal_seeds_the_same(task_of, verdict_of):
-    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 1}))
+    task = task_of("induction", control(["near", "red_box"], randomisation={"position": 0.6}, success={"draws": 2}))
     one, again, other = (verdict_of(task, REACH, seed).metrics["state"] for seed in (1, 1, 2))
     assert one == again
     assert one != other
@@ -85,12 +91,12 @@ def test_the_state_of_a_verdict_is_that_of_every_start(world, task_of):
 
 
 def test_the_goal_must_hold_when_the_controller_has_ended(task_of, verdict_of):
-    task = task_of("induction", control(["near", "red_box"], success={"draws": 1}))
+    task = task_of("induction", control(["near", "red_box"], success={"draws": 2}))
     assert not verdict_of(task, brief.program_of(" move red_box home")).solved
 
 
 def test_what_is_thrown_up_is_not_lifted_and_what_is_held_is(task_of, verdict_of):
-    task = task_of("induction", control(["lifted", "red_box"], success={"draws": 1}))
+    task = task_of("induction", control(["lifted", "red_box"], success={"draws": 2}))
     assert verdict_of(task, brief.program_of(" move red_box close up")).solved
     assert not verdict_of(task, brief.program_of(" move red_box close up open")).solved
 

@@ -56,7 +56,7 @@ FRICTION = (0.3, 1.5)
 PLACE = (-2.0, 2.0)
 YAW = (-3.14, 3.14)
 HORIZON = (1.0, 30.0)
-DRAWS = (1, 8)
+DRAWS = (2, 8)  # a success is confirmed at several starts
 HOLD = (0.1, 2.0)
 
 
@@ -198,7 +198,9 @@ def read(data: Mapping[str, Any]) -> ArmTask:
     require_keys(success, ("draws", "hold"), "success")
     draws = success.get("draws", 3)
     if type(draws) is not int or not DRAWS[0] <= draws <= DRAWS[1]:
-        raise RefusedError("bounds", f"success.draws is not a whole number from {DRAWS[0]} to {DRAWS[1]}")
+        raise RefusedError(
+            "bounds", f"success.draws is not {DRAWS[0]} to {DRAWS[1]}: a success is confirmed at several"
+        )
     hold = number(success.get("hold", 0.3), "success.hold", HOLD)
     return ArmTask(setting, goal, randomisation, horizon, Success(draws, hold))
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import cos, sin
 from typing import Any, ClassVar
 
+from autotelic.errors import UserError
 from autotelic.physics.arm import robots
 from autotelic.physics.arm.scenes import HANDLE, Fixture, Placement, Scene, in_the_way
 from autotelic.runs import seeds
@@ -23,7 +24,7 @@ from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
 from autotelic.worlds.arm.kinds.worked import WORKED
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import ANYWHERE, ROBOTS, Setting, kept, parse, read_setting, require_keys
+from autotelic.worlds.arm.tasks import ANYWHERE, DRAWS, ROBOTS, Setting, kept, parse, read_setting, require_keys
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -46,13 +47,15 @@ ATTACKS = ("forged", "escape", "crash")  # on the judge: their own class, whoeve
 class KindConfig:
     """What the kinds can be told."""
 
-    draws: int = 0  # starts that an answer has to succeed at, whatever the task says; 0: what the task says
+    draws: int = 0  # starts, 2 or more, that an answer has to succeed at; 0: what the task says
     robot: str = "arm7"  # of proposals that name none: arm7 or ur5e
     partial_credit: bool = False  # the score of an answer that fails says how near it came; it is not solved by that
     rules: Rules = field(default_factory=Rules)  # for controllers: quick feedback, never safety
 
     def __post_init__(self) -> None:
         robots.get(self.robot)
+        if self.draws and not DRAWS[0] <= self.draws <= DRAWS[1]:
+            raise UserError(f"world.kind.draws is {self.draws}; it must be 0, or {DRAWS[0]} to {DRAWS[1]}")
 
 
 @dataclass(frozen=True)
