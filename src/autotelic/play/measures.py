@@ -50,7 +50,7 @@ def outcomes(attempted: Attempted) -> list[Outcome]:
     counts, came = solve_counts(attempted), defaultdict[str, list[float]](list)
     for sample, verdict in zip(attempted.samples, attempted.verdicts, strict=True):
         if verdict.evidence and sample.task is not None and sample.parent is None:
-            came[sample.task].append(1.0 if verdict.solved else min(max(verdict.score, 0.0), 1.0))
+            came[sample.task].append(verdict.progress)
     tasks = {task.id: task for task in attempted.tasks}
     return [Outcome(tasks[id], solved, n, fmean(came[id])) for id, (solved, n) in counts.items() if n]
 

@@ -87,6 +87,11 @@ class Verdict:
         return self.outcome not in self.NOT_EVIDENCE
 
     @property
+    def progress(self) -> float:
+        """How far the attempt came, 0 to 1: what the world has measured, or else the score."""
+        return 1.0 if self.solved else min(max(self.metrics.get("progress", self.score), 0.0), 1.0)
+
+    @property
     def judgement(self) -> str:
         """What must come out the same when it is judged again. Timings and wording may differ."""
         state = f", state {self.metrics['state']:.0f}" if "state" in self.metrics else ""  # where it ended, exactly

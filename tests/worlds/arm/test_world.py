@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
+from autotelic.play import measures
+from autotelic.play.player import Sample
+from autotelic.play.rounds import Attempted
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
-from autotelic.worlds.base import KINDS, Answer, Proposal, Request, Task
+from autotelic.worlds.base import KINDS, Answer, Proposal, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import answer_text
 
 from .texts import CARRIED, NEAR, REACH, control, known_answer, question, rejection
@@ -118,7 +121,43 @@ def test_partial_credit_is_for_being_near_and_never_counts_as_solved():
             for calls in (" above red_box", " open")
         )
     assert 0 < far.score < near.score < 1
+    assert (far.score, near.score) == (far.progress, near.progress)
     assert not near.solved
+
+
+def test_how_far_an_attempt_came_is_known_without_its_score(reach, task_of, verdict_of):
+    far, near, there = (
+        verdict_of(reach, brief.program_of(calls)) for calls in (" open", " above red_box", " move red_box")
+    )
+    assert 0 < far.metrics["progress"] < near.metrics["progress"] < 1 == there.metrics["progress"]
+    assert (far.score, near.score, there.score) == (0, 0, 1)
+    task = task_of("abduction", SEEDS["abduction"])
+    beside, right = (
+        verdict_of(task, json.dumps({"red_box": at, "blue_box": [0.4, 0.15]})) for at in ([0.4, 0.28], [0.5, 0.25])
+    )
+    assert 0 < beside.metrics["progress"] < 1 == right.metrics["progress"]
+    assert beside.score == 0
+
+
+def test_curricula_are_told_how_far_attempts_came(reach, verdict_of):
+    said = [verdict_of(reach, brief.program_of(calls)) for calls in (" open", " above red_box", " move red_box")]
+    samples = [Sample("solve", "induction", "", task=reach.id) for _ in said]
+    (outcome,) = measures.outcomes(Attempted([reach], samples, said))
+    assert outcome.progress == pytest.approx(sum(each.metrics["progress"] for each in said) / 3)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "progress"),
+    [
+        (Verdict(True, "correct"), 1.0),
+        (Verdict(False, "wrong"), 0.0),
+        (Verdict(False, "wrong", score=0.4), 0.4),
+        (Verdict(False, "wrong", score=0.4, metrics={"progress": 0.7}), 0.7),
+        (Verdict(False, "wrong", score=9.0), 1.0),
+    ],
+)
+def test_progress_is_what_was_measured_or_else_the_score(verdict: Verdict, progress: float):
+    assert verdict.progress == progress
 
 
 @pytest.mark.parametrize(

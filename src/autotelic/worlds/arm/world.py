@@ -321,6 +321,8 @@ class ArmWorld(World):
                 each.claim and base.stood(each) and not self.kinds[task.kind].succeeded(task, each) for each in ended
             )
             metrics["claimed_falsely"] = float(any(false))
+        if grade.progress is not None:
+            metrics["progress"] = grade.progress
         solved = grade.outcome == "correct"
         return Verdict(solved, grade.outcome, grade.score, grade.detail, metrics, self.version, seed)
 

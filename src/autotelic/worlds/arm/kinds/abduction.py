@@ -157,13 +157,8 @@ class Abduction(Question):
         if not base.stood(only):
             return Grade("overlap", detail="things do not stand where they are put")
         if _works(goal, setting, only):
-            return Grade("correct", 1.0)
-        state = only.later or only.after
-        if state is None:
-            return Grade("wrong", detail=f"{only.how} {only.detail}".strip())
-        far = goals.distances(goal, setting.scene, state)
-        score = base.partial_credit(far) if self.config.partial_credit else 0.0
-        return Grade("wrong", score, base.reported(only.how, only.detail, goal, far))
+            return Grade("correct", 1.0, progress=1.0)
+        return self.short("wrong", goal, setting.scene, only)
 
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """The same controller with other goals that it reached from this start, and not from most that were tried."""

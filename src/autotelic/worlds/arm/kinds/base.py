@@ -132,6 +132,16 @@ class ArmKind(Kind):
         """For each answer to a task, other tasks that it solves, or may."""
         return [[] for _ in tried]
 
+    def short(self, outcome: str, goal: Sequence[Predicate], scene: Scene, ended: Ended) -> Grade:
+        """The grade of an episode that did not reach its goal, by how near it came."""
+        state = ended.later or ended.after
+        if state is None:
+            return Grade(outcome, detail=reported(ended.how, ended.detail, (), ()))
+        far = goals.distances(goal, scene, state)
+        near = partial_credit(far)
+        score = near if self.config.partial_credit else 0.0
+        return Grade(outcome, score, reported(ended.how, ended.detail, goal, far), near)
+
     @abstractmethod
     def restate(self, spec: Mapping[str, Any]) -> str:
         """The proposal that makes this task again."""

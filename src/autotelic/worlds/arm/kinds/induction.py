@@ -204,18 +204,13 @@ class Induction(ArmKind):
     def grade(self, task: Task, attempt: Attempt, ended: Sequence[Ended]) -> Grade:
         control, last = read(task.spec["task"]), ended[-1]
         if len(ended) == len(attempt.jobs) and all(self.succeeded(task, each) for each in ended):
-            return Grade("correct", 1.0)
+            return Grade("correct", 1.0, progress=1.0)
         if not base.stood(last):
             return Grade("misplaced", detail=f"start {len(ended)} of {len(attempt.jobs)}: things did not stay in place")
         # The scene was compiled when the task was admitted: where it is not, that is no fault of the answer.
         outcome = {"ended": "wrong", "uncompiled": "lost"}.get(last.how, last.how)
-        state = last.later or last.after
-        if state is None:
-            return Grade(outcome, 0.0, last.detail)
-        far = goals.distances(control.goal, control.scene, state)
-        score = base.partial_credit(far) if self.config.partial_credit else 0.0
-        detail = base.reported(last.how, last.detail, control.goal, far)
-        return Grade(outcome, score, f"start {len(ended)} of {len(attempt.jobs)}: {detail}")
+        grade = self.short(outcome, control.goal, control.scene, last)
+        return replace(grade, detail=f"start {len(ended)} of {len(attempt.jobs)}: {grade.detail}")
 
     def promising(self, task: Task, ended: Sequence[Ended]) -> list[bool]:
         """Those that reached something else; of those that reached no more than is always reached, the first."""

@@ -67,6 +67,7 @@ class Grade:
     outcome: str
     score: float = 0.0
     detail: str = ""
+    progress: float | None = None  # how far the attempt came, 0 to 1, where the score does not say it
 
 
 @dataclass(frozen=True)
