@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autotelic.errors import UserError
+from autotelic.physics.arm.robots import TIMESTEP
 from autotelic.play import measures
 from autotelic.play.player import Sample
 from autotelic.play.rounds import Attempted
@@ -16,7 +17,7 @@ from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
-from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
+from autotelic.worlds.arm.world import METRICS, ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import answer_text
 
@@ -110,6 +111,18 @@ def test_metrics_are_in_simulated_time(reach, verdict_of):
     assert found["steps"] > 50
     assert {"path_efficiency", "energy", "smoothness", "collisions"} <= set(found)
     assert found == verdict_of(reach, REACH).metrics
+
+
+@pytest.mark.parametrize("hold", [0.1, 2.0])
+def test_metrics_are_those_of_when_the_program_ended(task_of, verdict_of, hold: float):
+    task = task_of("induction", control(["near", "red_box"], success={"hold": hold}))
+    straight = verdict_of(task, "def execute_controller(robot, world):\n    robot.move_to([0.45, 0.2, 0.25])").metrics
+    assert straight["steps"] * TIMESTEP == pytest.approx(straight["time"])
+    assert straight["path_length"] == pytest.approx(0.2, abs=0.01)
+    assert straight["path_efficiency"] > 0.98
+    assert straight["energy"] > 0.1
+    still = verdict_of(task, "def execute_controller(robot, world):\n    pass").metrics
+    assert {name for name in METRICS if still[name]} == {"calls", "path_efficiency"}  # called once, and not astray
 
 
 def test_partial_credit_is_for_being_near_and_never_counts_as_solved():

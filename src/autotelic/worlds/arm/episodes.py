@@ -69,7 +69,7 @@ class Ended:
     claim: bool | None = None  # what the program said of itself
     unsettled: str = ""  # a thing that did not stay where it was put
     overlap: float = 0.0  # metres that things were within each other when they were put down
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)  # up to when the program ended
     digest: str = ""  # of the exact final state
     # Where all was, from the start to the end, if it was filmed.
     film: tuple[np.ndarray, ...] = field(default=(), compare=False, repr=False)
@@ -93,7 +93,7 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
             unsettled = _unsettled(before, start)
             how, detail, claim, calls = _drive(arm, job, sandbox)
             after = state_of(arm)
-            time = arm.time
+            metrics = {"time": arm.time, "steps": float(arm.steps), "calls": float(calls), **arm.metrics}
             later = None
             if how == "ended":
                 for _ in range(round(job.hold / 0.02)):
@@ -101,7 +101,6 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
                 later = state_of(arm)
     except Broken as error:
         return Ended("broken", detail=str(error), film=tuple(film))
-    metrics = {"time": time, "steps": float(arm.steps), "calls": float(calls), **arm.metrics}
     digest = arm.state_digest()
     return Ended(how, before, after, later, detail, claim, unsettled, arm.overlap, metrics, digest, tuple(film))
 
