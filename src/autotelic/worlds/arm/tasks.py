@@ -10,8 +10,8 @@
      "success": {"draws": 3, "hold": 0.3}}
 
 Only `objects` or `fixtures`, and `goal`, must be there. A thing without `at` stands at a spot of its own; what is drawn
-anywhere on the table has no place of its own at all. Equal tasks have one canonical form and so one content address,
-however they are written. Tasks of an environment also have `marks`, places with a name: {"goal": [x, y, z]}.
+anywhere on the table has no place of its own at all. Equal tasks have one canonical form, and so one id, however
+they are written. Tasks of an environment also have `marks`, places with a name: {"goal": [x, y, z]}.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from autotelic.physics.arm.scenes import (
     Scene,
     Thing,
 )
-from autotelic.runs.files import content_address, parse_json
+from autotelic.runs.files import parse_json
 from autotelic.worlds.arm import canonical, goals
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots
@@ -135,10 +135,6 @@ class ArmTask:
             "horizon": self.horizon,
             "success": {"draws": self.success.draws, "hold": self.success.hold},
         }
-
-    @property
-    def task_id(self) -> str:
-        return content_address("arm-task", self.plain())
 
     @property
     def question(self) -> str:
