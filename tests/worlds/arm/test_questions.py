@@ -333,6 +333,25 @@ def test_what_differs_in_colours_alone_is_one_question(world, kind: str, other: 
     assert (one == another) is same
 
 
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+@pytest.mark.parametrize(
+    ("one", "another"),
+    [
+        # Things without a place, which are written as names alone.
+        (" move red_box close left<scene> red_box", " move yellow_box close left<scene> yellow_box"),
+        # Things that the controller does not name, listed in another order.
+        (f"{IN_RED} green_box back_right", " move red_box close middle<scene> red_box front_left blue_box back_right"
+         " green_box back_left"),
+        (f"{IN_RED} green_sphere back_right", " move red_box close middle<scene> blue_sphere back_right"
+         " red_box front_left yellow_box back_left"),
+    ],
+)  # fmt: skip
+def test_twins_in_other_colours_are_one_question_however_they_are_listed(world, kind: str, one: str, another: str):
+    texts = [world.kinds[kind].expand_proposal(text, Request(kind)) for text in (one, another)]
+    first, second = (world.kinds[kind].draft(Proposal(kind, text)).spec for text in texts)
+    assert first == second
+
+
 def test_colours_change_nothing_of_what_happens_while_things_keep_their_order(world):
     ended = []
     for text in (IN_RED, IN_YELLOW):

@@ -87,18 +87,22 @@ def job(setting: Setting, start: Mapping[str, Placement], program: str, server: 
 
 
 def proposed(scene: Mapping[str, Any], program: str) -> str:
-    """A question about a controller and a scene with its places, as it is proposed. Its colours are those that come
-    first, in the order in which the controller and then the scene speak of them: what differs in colours alone would
-    take as many episodes and say the same."""
-    things = [row for row in scene["objects"] if isinstance(row, dict)]
+    """A question about a controller and a scene, as it is proposed. Its colours are those that come first: in the order
+    in which the controller speaks of them, then by the shapes and the places of the other things, which are the same
+    in other colours. What differs in colours alone would take as many episodes and say the same."""
+    rows = [_read_thing(row) for row in scene["objects"]]
+    things = sorted((row for row in rows if isinstance(row, dict)), key=lambda row: (row["shape"], row.get("at", [])))
     spoken = [*(color for color, _ in _THING.findall(program)), *(row["color"] for row in things)]
     new = dict(zip(dict.fromkeys(color for color in spoken if color in COLORS), COLORS, strict=False))
-    objects = [
-        {**row, "color": new.get(row["color"], row["color"])} if isinstance(row, dict) else row
-        for row in scene["objects"]
-    ]
+    objects = [{**row, "color": new.get(row["color"], row["color"])} if isinstance(row, dict) else row for row in rows]
     program = _THING.sub(lambda found: f"{new[found[1]]}_{found[2]}", program)
     return f"{fence('json', json.dumps({**scene, 'objects': objects}))}\n{fence('python', program)}"
+
+
+def _read_thing(row: Any) -> Any:
+    """A thing that is written as its name, as one with a place is; what is no thing, as it is."""
+    named = _THING.fullmatch(row) if isinstance(row, str) else None
+    return {"color": named[1], "shape": named[2]} if named else row
 
 
 def checks(setting: Setting, program: str) -> tuple[Job, ...]:
