@@ -244,6 +244,22 @@ def test_siblings_of_new_tasks_are_archived_and_attempted_if_there_is_room(make_
     assert {task.id for task in new} <= {sample.task for sample, _ in player.taught[-1] if sample.role == "solve"}
 
 
+def test_siblings_are_asked_for_before_anything_else_is_admitted(make_loop, monkeypatch):
+    admit, newest = SumWorld.admit, list[Task]()
+
+    def admitting(self, proposals, seed):
+        newest[:] = results = admit(self, proposals, seed)
+        return results
+
+    monkeypatch.setattr(SumWorld, "admit", admitting)
+    late = list[Task]()
+    monkeypatch.setattr(SumWorld, "siblings", lambda self, task: [] if task in newest else late.append(task) or [])
+    loop = make_loop(Script(), proposals=1)
+    loop.run(3)
+    assert {entry.task.kind for entry in loop.archive.tasks(limit=1000)} == {"sum", "more"}
+    assert late == []
+
+
 def test_all_attempts_that_measured_difficulty_are_learned_from(make_loop):
     player = Script()
     loop = make_loop(player)

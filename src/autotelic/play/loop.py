@@ -188,6 +188,7 @@ class Loop:
         requests: list[Request] = []
         samples: list[Sample] = []
         results: list[Task | Rejection] = []
+        beside: list[Sequence[Task]] = []
         for kind, group in groupby(kinds):
             with self._timed("propose", kind):
                 chance = seeds.generator(self.seed, "curriculum", step, turn, kind)
@@ -199,18 +200,23 @@ class Loop:
                     Proposal(kind, sample.text, request.base) for request, sample in zip(asked, said, strict=True)
                 ]
                 admitted = self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn, kind))
-                results += self._without_duplicates(admitted)
+                made = self._without_duplicates(admitted)
+                beside += self._beside(made)
+            results += made
             requests += asked
             samples += said
         self.became.update(
             f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
         )
-        return Proposed(requests, samples, results, self._siblings(results))
+        return Proposed(requests, samples, results, self._siblings(results, beside))
 
-    def _siblings(self, results: Sequence[Task | Rejection]) -> list[Task]:
+    def _beside(self, results: Sequence[Task | Rejection]) -> list[Sequence[Task]]:
+        """What else each result gives to ask. Worlds know it until they admit something else."""
+        return [self.world.siblings(each) if isinstance(each, Task) else each.found for each in results]
+
+    def _siblings(self, results: Sequence[Task | Rejection], beside: Sequence[Sequence[Task]]) -> list[Task]:
         tasks = [result for result in results if isinstance(result, Task)]
-        # In turn: what is attempted of them is of as many tasks as there are.
-        rounds = zip_longest(*(self.world.siblings(r) if isinstance(r, Task) else r.found for r in results))
+        rounds = zip_longest(*beside)  # in turn: what is attempted of them is of as many tasks as there are
         found = {sibling.id: sibling for each in rounds for sibling in each if sibling is not None}
         known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
@@ -292,7 +298,7 @@ class Loop:
             proposals = list(chain.from_iterable(islice(filter(None, asked), self.config.questions)))
             results = self._without_duplicates(self.world.admit(proposals, seeds.derive(self.seed, "questions", step)))
             admitted = [result for result in results if isinstance(result, Task)]
-            found = [*admitted, *self._siblings(results)]
+            found = [*admitted, *self._siblings(results, self._beside(results))]
         known = {made.id for made in (*proposed.results, *proposed.siblings) if isinstance(made, Task)}
         became = {"admitted": len(admitted), "refused": len(results) - len(admitted)}
         figures = {f"questions/{name}": float(count) for name, count in became.items()}

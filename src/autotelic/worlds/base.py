@@ -255,7 +255,8 @@ class World(ABC):
         raise UserError(f"of an attempt in the world {self.name} there is nothing to see but text")
 
     def siblings(self, task: Task) -> list[Task]:
-        """The same facts asked in other kinds: tasks that need no admission of their own."""
+        """The same facts asked in other kinds: tasks that need no admission of their own. To be asked for before
+        anything else is admitted."""
         return []
 
     def questions(self, task: Task, answer: Answer) -> list[Proposal]:

@@ -264,6 +264,12 @@ def test_what_else_can_be_asked_of_a_run_comes_with_a_question_and_would_be_admi
         assert again == other
 
 
+def test_what_nobody_asked_for_is_forgotten_with_the_next_admission(world):
+    (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
+    world.admit([], 1)
+    assert world.siblings(task) == []
+
+
 def test_the_answer_that_comes_with_a_question_is_right_at_every_start(world):
     (task,) = world.admit([Proposal("deduction", question(*PASSED))], 1)
     asked = [task, *world.siblings(task)]

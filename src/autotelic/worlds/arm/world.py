@@ -65,7 +65,6 @@ METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy",
 VERSION = "arm-3"  # of what decides verdicts here, beside the simulator
 DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
 ASKED = 3  # starts at which an answer is asked about: what it does there teaches more than another answer's one start
-UNASKED = 4096  # questions whose siblings are kept until somebody asks for them
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none
 _Pair = tuple[str, str]  # the id of a task, and an answer
@@ -136,7 +135,7 @@ class ArmWorld(World):
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
-        self._siblings: dict[str, list[Task]] = {}  # of questions, until they are asked for
+        self._siblings: dict[str, list[Task]] = {}  # of questions that were admitted last
 
     def close(self) -> None:
         self._workers.close()
@@ -158,6 +157,7 @@ class ArmWorld(World):
 
     def admit(self, proposals: Sequence[Proposal], seed: int) -> list[Task | Rejection]:
         """Tasks for what holds up. What is drawn here is drawn from the proposal itself: the seed changes nothing."""
+        self._siblings.clear()  # not where the held-out suite is made, which may be within an admission
         return [
             self.unless_heldout(result)
             if isinstance(result, Task)
@@ -212,8 +212,6 @@ class ArmWorld(World):
             task = self.make_task(name, self.kinds[name].spec(draft, seen))
         except RefusedError as refused:
             return Rejection(name, refused.outcome, refused.reason or refused.outcome, tuple(also))
-        if len(self._siblings) >= UNASKED:
-            del self._siblings[next(iter(self._siblings))]  # the oldest
         self._siblings[task.id] = also
         return task
 
@@ -246,7 +244,8 @@ class ArmWorld(World):
         for _ in range(ASKED):
             start = at_spots(scene, rng, starts)
             starts += [start] if start is not None else []
-        # Whichever asks, the others' questions are its siblings, or are found where it is refused.
+        # Whichever asks, the others' questions are its siblings, or come with its rejection: but where the controller
+        # has done nothing that it could ask about, it is refused before they are looked for.
         name = Abduction.name if Abduction.name in asking else asking[0]
         return [Proposal(name, proposed(Setting(scene, start).plain(), program)) for start in starts]
 
