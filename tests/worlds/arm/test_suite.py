@@ -37,6 +37,13 @@ def test_the_whole_suite_is_large_enough():
         assert len(set(lines)) == len(lines) >= suite.QUESTIONS == 100
 
 
+def test_questions_are_looked_for_in_all_colours(world, small, monkeypatch):
+    monkeypatch.setattr(suite, "SPARE", 4)
+    monkeypatch.setattr(suite, "SHARE", 1.0)
+    found = " ".join(suite.find_questions(world, "deduction"))
+    assert all(f" {color}_" in found for color in ("red", "green", "blue", "yellow"))
+
+
 def test_a_task_of_the_suite_is_refused_as_a_proposal(world, small):
     with ArmWorld(ArmWorldConfig(workers=1)) as other:
         other.suite = tasks = suite.build_suite(world)

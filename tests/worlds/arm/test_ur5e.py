@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from autotelic.errors import UserError
-from autotelic.worlds.arm import suite
+from autotelic.physics.arm import robots
+from autotelic.worlds.arm import suite, suite_questions
 from autotelic.worlds.arm.goals import FAMILIES
 from autotelic.worlds.arm.kinds import KindConfig
 from autotelic.worlds.arm.library import SEEDS
@@ -62,6 +63,27 @@ def test_a_robot_that_there_is_not_is_named(world):
 
 def test_the_two_robots_have_suites_of_their_own(other, world):
     assert suite.identity(other) != suite.identity(world)
+
+
+def test_the_suite_of_a_robot_that_is_not_installed_is_one_line(other, monkeypatch):
+    monkeypatch.setattr("autotelic.physics.arm.robots.find_spec", lambda name: None)
+    robots.kinematics.cache_clear()
+    with pytest.raises(UserError, match=r"robot 'ur5e' needs ogbench, .*pip install 'autotelic\[ogbench\]'"):
+        suite.build_suite(other)
+
+
+TRIVIAL = " move red_box close up<scene> red_box front_left<ask> lifted red_box<where> red_box"
+
+
+@pytest.mark.parametrize(("name", "kept"), [("arm7", 1), pytest.param("ur5e", 0, marks=absent)])
+def test_questions_that_were_found_with_one_robot_are_looked_at_anew_with_another(monkeypatch, name: str, kept: int):
+    monkeypatch.setattr(suite, "QUESTIONS", 1)
+    monkeypatch.setattr(suite_questions, "DEDUCTION", TRIVIAL)
+    config = ArmWorldConfig(workers=1, heldout=False, kinds=["deduction"], kind=KindConfig(robot=name))
+    with ArmWorld(config) as some:
+        proposal = Proposal("deduction", suite._question("deduction", TRIVIAL))
+        assert isinstance(some.admit_freely([proposal], thorough=False)[0], Task)
+        assert len(suite.build_suite(some)) == kept
 
 
 def test_a_proposal_of_a_robot_that_is_not_installed_is_refused(world, monkeypatch):

@@ -3,8 +3,8 @@
 Control tasks are drawn for each family, questions for their kind, from fixed seeds, and are admitted like any proposal.
 To find good questions takes thousands of episodes. They were found once, by `python -m autotelic.worlds.arm.suite`, and
 are kept in suite_questions.py; only what comes of them is found again.
-They were found with the first robot. With another they have other ends, or none to ask about: the suite has those that
-hold.
+They were found with the first robot. With another they have other ends, or none to ask about: they are looked at anew,
+and the suite has those that hold.
 A player that always says the same gets nowhere: no answer of deduction stands for more than a small share of the
 questions, and most starts do not solve an abduction.
 
@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics.arm import robots
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address, named_errors
 from autotelic.worlds.arm import brief, goals, suite_questions
 from autotelic.worlds.arm.goals import FAMILIES
 from autotelic.worlds.arm.tasks import ROBOTS, read_setting
-from autotelic.worlds.base import Proposal, Rejection, Request, Task
+from autotelic.worlds.base import Proposal, Rejection, Task
 from autotelic.worlds.code.kinds.base import fence
 from autotelic.worlds.code.suite import cached
 
@@ -60,12 +61,14 @@ def identity(world: ArmWorld) -> str:
 
 
 def build_suite(world: ArmWorld) -> list[Task]:
-    tasks: list[Task] = []
+    robot, tasks = world.config.kind.robot, list[Task]()
+    robots.kinematics(robot)  # one whose files are not installed says so; no task of it could be
     for kind, stored in (("deduction", suite_questions.DEDUCTION), ("abduction", suite_questions.ABDUCTION)):
         if kind in world.kinds:
             proposals = [Proposal(kind, _question(kind, line)) for line in stored.split("\n") if line]
-            found = [result for result in world.admit_freely(proposals, thorough=False) if isinstance(result, Task)]
-            if len(found) < QUESTIONS and world.config.kind.robot == ROBOTS[0]:
+            admitted = world.admit_freely(proposals, thorough=robot != ROBOTS[0])
+            found = [result for result in admitted if isinstance(result, Task)]
+            if len(found) < QUESTIONS and robot == ROBOTS[0]:
                 raise RuntimeError(f"{len(found)} of {len(proposals)} {kind} questions still hold: find new ones")
             tasks += found[:QUESTIONS]
     return tasks + (_controls(world) if "induction" in world.kinds else [])
@@ -134,7 +137,7 @@ def find_questions(world: ArmWorld, name: str) -> list[str]:
         for _ in range(_BATCH):
             setting = brief.random_setting(rng)
             calls = brief.random_calls(rng, brief.names_of(setting))
-            texts.append(kind.expand_proposal(f"{calls}{brief.SCENE}{brief.scene_words(setting, True)}", Request(name)))
+            texts.append(brief.question_proposal(calls, brief.read_scene(brief.scene_words(setting, True))))
         for result in world.admit_freely([Proposal(name, text) for text in texts]):
             if isinstance(result, Task):
                 spec = result.spec
