@@ -26,7 +26,7 @@ import numpy as np
 
 from autotelic.errors import UserError
 from autotelic.physics.arm.scenes import COLORS, SHAPES
-from autotelic.worlds.arm.goals import SORTS, Predicate, stateable
+from autotelic.worlds.arm.goals import SORTS, Predicate, contradiction, stateable
 from autotelic.worlds.arm.places import REGIONS, SPOTS, free_spots
 from autotelic.worlds.arm.tasks import ANYWHERE, FIXTURES, Setting, read_setting
 from autotelic.worlds.code.kinds.base import RefusedError, fence
@@ -292,13 +292,15 @@ def names_of(setting: Setting) -> list[str]:
 
 
 def random_goal(rng: np.random.Generator, setting: Setting, count: int = 1) -> tuple[Predicate, ...]:
-    """Predicates of sorts that are drawn first: those with many arguments to choose from are no more frequent."""
+    """Predicates of sorts that are drawn first: those with many arguments to choose from are no more frequent. All can
+    hold at once."""
     possible = stateable(setting.scene)
     found: list[Predicate] = []
     for _ in range(count):
         sorts = sorted({predicate.name for predicate in possible})
         name = sorts[int(rng.integers(len(sorts)))]
-        rows = [predicate for predicate in possible if predicate.name == name and predicate not in found]
+        rows = [each for each in possible if each.name == name and each not in found]
+        rows = [each for each in rows if not contradiction([*found, each])]
         if rows:
             found.append(rows[int(rng.integers(len(rows)))])
     return tuple(sorted(found, key=Predicate.plain))
