@@ -56,6 +56,16 @@ def test_prompts_say_which_robot_it_is_where_it_is_not_the_usual_one(other, worl
     assert "arm7, ur5e" in world.kinds["induction"].propose_prompt(Request("induction"))
 
 
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+def test_a_question_about_another_robot_than_is_played_with_has_no_brief_words(other, world, task_of, kind: str):
+    task = task_of(kind, SEEDS[kind])
+    assert world.kinds[kind].brief_answer(task)
+    assert other.kinds[kind].brief_answer(task) is None
+    assert world.kinds[kind].brief_solve_prompt(task)
+    with pytest.raises(UserError, match="about the robot arm7 has no brief wording where ur5e is played with"):
+        other.kinds[kind].brief_solve_prompt(task)
+
+
 def test_a_robot_that_there_is_not_is_named(world):
     with pytest.raises(UserError, match="did you mean ur5e"):
         KindConfig(robot="ur5")

@@ -82,7 +82,7 @@ class Abduction(Question):
 
     def brief_solve_prompt(self, task: Task) -> str:
         spec = task.spec
-        scene = brief.scene_words(read_setting(spec["setting"]), False)
+        scene = brief.scene_words(self.brief_setting(spec), False)
         wanted = brief.goal_words(_goal(spec))
         head = f"{brief.kind(self.name)}{questions.words_of(spec)}"
         return f"{head}{brief.GOAL}{wanted}{brief.SCENE}{scene}{brief.ANSWER}"
@@ -92,7 +92,8 @@ class Abduction(Question):
         return json.dumps({f"{row['color']}_{row['shape']}": row["at"] for row in rows})
 
     def brief_answer(self, task: Task) -> str | None:
-        return brief.places_words(read_setting(task.spec["setting"]))
+        setting = read_setting(task.spec["setting"])
+        return brief.places_words(setting) if self.meant(setting) else None
 
     # From text to verdict
 
