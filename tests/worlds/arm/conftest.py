@@ -4,11 +4,20 @@ from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Answer, Proposal, Task
 from autotelic.worlds.code.kinds.base import answer_text
 
+from .texts import unchecked
+
 
 @pytest.fixture(scope="session")
 def world():
     """In this process, and without a look at the held-out suite."""
     with ArmWorld(ArmWorldConfig(workers=1, heldout=False)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def free():
+    """A world that checks nothing before it runs a program: the sandbox alone stands between it and us."""
+    with ArmWorld(unchecked()) as opened:
         yield opened
 
 

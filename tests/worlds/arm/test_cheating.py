@@ -10,14 +10,10 @@ from autotelic.play import measures
 from autotelic.play.player import Sample
 from autotelic.play.rounds import Attempted, Proposed
 from autotelic.worlds.arm import brief
-from autotelic.worlds.arm.kinds.base import KindConfig
-from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Answer, Proposal, Verdict
 from autotelic.worlds.code.kinds.base import answer_text, fence
-from autotelic.worlds.code.programs import Rules
-from autotelic.worlds.code.sandbox import Limits, SandboxConfig
 
-from .texts import control
+from .texts import ANSWERS, control
 
 DEF = "def execute_controller(robot, world):\n    "
 
@@ -103,13 +99,11 @@ def test_a_cheat_is_not_accepted(lift, verdict_of, name: str):
     assert time.monotonic() - began < 30
 
 
-@pytest.fixture(scope="module")
-def free(lift):
-    """A world that checks nothing before it runs a program: the sandbox alone stands between it and us."""
-    sandbox = SandboxConfig(servers=1, ahead=1, limits=Limits(wall=1.0))
-    config = ArmWorldConfig(workers=1, heldout=False, kind=KindConfig(rules=Rules([], [])), sandbox=sandbox)
-    with ArmWorld(config) as opened:
-        yield opened
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_cheat_is_not_accepted_where_nothing_is_checked_before_it_runs(free, lift, name: str):
+    (found,) = free.judge([(lift, Answer(answer_text(CORPUS[name][0])))], 1)
+    assert not found.solved
+    assert found.outcome in ANSWERS - {"correct", "forbidden"}, found
 
 
 CHANNEL = {

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from autotelic.worlds.arm import tasks
 from autotelic.worlds.arm.goals import FAMILIES, SORTS
+from autotelic.worlds.arm.kinds import KindConfig, load_kinds
+from autotelic.worlds.base import Proposal
 from autotelic.worlds.code.kinds.base import RefusedError
+
+from .texts import REJECTIONS
 
 PLAIN = {"objects": ["red_box", "blue_cylinder"], "fixtures": ["bin"], "goal": [["inside", "red_box", "bin"]]}
 CLASSES = {"format", "unknown", "names", "bounds", "too_many", "unreachable", "ungraspable", "contradiction"}
@@ -181,15 +185,21 @@ def test_thousands_of_damaged_tasks_each_have_a_class():
         "0",
         "\n```\n",
     ]
-    found = set()
+    kind = load_kinds(["induction"], KindConfig())["induction"]
+    found, drafted = set(), set()
     for _ in range(4000):
         text = whole
         for _ in range(chance.randint(1, 3)):
             at = chance.randrange(len(text))
             text = text[:at] + chance.choice(pieces) + text[at + chance.randint(0, 6) :]
         found.add(class_of(text))
+        try:
+            kind.draft(Proposal("induction", text))
+        except RefusedError as refused:
+            drafted.add(refused.outcome)
     assert found <= {*CLASSES, None}
     assert {"format", "bounds", "unknown"} <= found
+    assert found - {None} <= drafted <= REJECTIONS
 
 
 def test_a_task_of_an_environment_has_marks_that_goals_may_name():

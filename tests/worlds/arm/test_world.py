@@ -276,6 +276,15 @@ def test_the_form_that_a_prompt_shows_is_admitted(world, kind: str):
     assert isinstance(result, Task), result
 
 
+def test_equal_pairs_are_judged_once(world, reach, monkeypatch):
+    run, many = world.run, []
+    monkeypatch.setattr(world, "run", lambda jobs: many.extend(jobs) or run(jobs))
+    right, wrong = Answer(answer_text(REACH)), Answer(answer_text(brief.program_of(" open")))
+    found = world.judge([(reach, right), (reach, wrong), (reach, right), (reach, right)], 1)
+    assert [verdict.solved for verdict in found] == [True, False, True, True]
+    assert len(many) == 3  # two starts of what succeeds, one of what does not
+
+
 def test_two_processes_say_what_one_says(task_of, world):
     rng = np.random.default_rng(5)
     task = task_of("induction", control(["lifted", "red_box"], ["red_box", "blue_sphere"], ["bin"]))

@@ -1,10 +1,26 @@
 """Proposals and answers, as tests of the arm world write them."""
 
 import json
+import re
 
-from autotelic.worlds.arm import brief
+from autotelic.worlds.arm import brief, episodes
+from autotelic.worlds.arm import world as worlds
+from autotelic.worlds.arm.kinds import KindConfig
+from autotelic.worlds.arm.world import ArmWorldConfig
 from autotelic.worlds.base import Answer, Proposal, Rejection
 from autotelic.worlds.code.kinds.base import answer_text
+from autotelic.worlds.code.programs import Rules
+from autotelic.worlds.code.sandbox import Limits, SandboxConfig
+
+
+def _listed(text: str | None) -> set[str]:
+    return set(re.findall(r"^    (\w+) +\S", text or "", re.MULTILINE))
+
+
+# The classes that are documented: of rejections, and of verdicts.
+REJECTIONS = _listed(worlds.__doc__) - {"misplaced"} | _listed(episodes.__doc__) - {"ended"}
+REJECTIONS |= {"syntax", "no_entry", "forbidden", "duplicate"}
+ANSWERS = REJECTIONS | {"correct", "wrong", "misplaced"}
 
 REACH = brief.program_of(" move red_box")
 TWO = ("red_box", "blue_box")
@@ -40,3 +56,10 @@ def rejection(world, kind: str, text: str) -> str:
     (result,) = world.admit([Proposal(kind, text)], seed=1)
     assert isinstance(result, Rejection), result
     return result.outcome
+
+
+def unchecked(**more) -> ArmWorldConfig:
+    """Of a world that has no rules for programs."""
+    sandbox = SandboxConfig(servers=1, ahead=1, limits=Limits(wall=1.0))
+    kind = KindConfig(rules=Rules([], []))
+    return ArmWorldConfig(workers=1, heldout=False, kind=kind, sandbox=sandbox, **more)

@@ -5,6 +5,7 @@ program ended and again a short while later. How a program ended is a class of i
 
     ended       it returned, None or one of the statuses
     returned    it returned something else
+    unsupported  it returned what is no plain data
     exception   it raised
     horizon     its simulated time was over
     calls       it made more calls than it may
