@@ -245,7 +245,7 @@ def test_siblings_of_new_tasks_are_archived_and_attempted_if_there_is_room(make_
 
 
 def test_siblings_are_asked_for_before_anything_else_is_admitted(make_loop, monkeypatch):
-    admit, newest = SumWorld.admit, list[Task]()
+    admit, newest = SumWorld.admit, list[Task | Rejection]()
 
     def admitting(self, proposals, seed):
         newest[:] = results = admit(self, proposals, seed)
