@@ -28,8 +28,8 @@ from autotelic.errors import UserError
 from autotelic.physics.arm.scenes import COLORS, SHAPES
 from autotelic.worlds.arm.goals import SORTS, Predicate, contradiction, stateable
 from autotelic.worlds.arm.places import REGIONS, SPOTS, free_spots
-from autotelic.worlds.arm.tasks import ANYWHERE, FIXTURES, Setting, read_setting
-from autotelic.worlds.code.kinds.base import RefusedError, fence
+from autotelic.worlds.arm.tasks import ANYWHERE, FIXTURES, Setting, blocks, read_setting
+from autotelic.worlds.code.kinds.base import RefusedError
 
 PROPOSE, SCENE, GOAL, ASK, WHERE, ANSWER = "<propose>", "<scene>", "<goal>", "<ask>", "<where>", "<answer>"
 DO = "do"
@@ -245,7 +245,7 @@ def control_proposal(text: str) -> str:
 
 def question_proposal(text: str, extra: Mapping[str, Any]) -> str:
     """The blocks of a deduction or abduction: a scene with what is asked, and a controller."""
-    return f"{fence('json', json.dumps(extra))}\n{fence('python', program_of(text))}"
+    return blocks(extra, program_of(text))
 
 
 # Chance

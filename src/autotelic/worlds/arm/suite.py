@@ -29,9 +29,8 @@ from autotelic.runs import seeds
 from autotelic.runs.files import content_address, named_errors
 from autotelic.worlds.arm import brief, goals, suite_questions
 from autotelic.worlds.arm.goals import FAMILIES
-from autotelic.worlds.arm.tasks import ROBOTS, read_setting
+from autotelic.worlds.arm.tasks import ROBOTS, blocks, read_setting
 from autotelic.worlds.base import Proposal, Rejection, Task
-from autotelic.worlds.code.kinds.base import fence
 from autotelic.worlds.code.suite import cached
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def _proposal(line: str, world: ArmWorld) -> Proposal:
         return Proposal(kind, json.dumps(row["task"]))
     if not isinstance(row["controller"], str):
         raise ValueError("controller is no text")
-    return Proposal(kind, f"{fence('json', json.dumps(row['question']))}\n{fence('python', row['controller'])}")
+    return Proposal(kind, blocks(row["question"], row["controller"]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ they are written. Tasks of an environment also have `marks`, places with a name:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +37,7 @@ from autotelic.runs.files import parse_json
 from autotelic.worlds.arm import canonical, goals
 from autotelic.worlds.arm.goals import SORTS, Predicate
 from autotelic.worlds.arm.places import FIXED, REGIONS, SIZES, SPOTS, free_spots
-from autotelic.worlds.code.kinds.base import RefusedError, read_blocks
+from autotelic.worlds.code.kinds.base import RefusedError, fence, read_blocks
 
 MAX_TEXT = 20_000  # characters of a proposal
 MAX_THINGS = 5
@@ -167,11 +168,11 @@ def parse(text: str) -> dict[str, Any]:
     """The JSON object of a proposal: its one ```json block, or the whole text."""
     if len(text) > MAX_TEXT:
         raise RefusedError("format", f"longer than {MAX_TEXT} characters")
-    blocks = [body for label, body in read_blocks(text) if label in ("json", "task", "")]
-    if len(blocks) > 1:
+    texts = [body for label, body in read_blocks(text) if label in ("json", "task", "")]
+    if len(texts) > 1:
         raise RefusedError("format", "more than one ```json block")
     try:
-        found = parse_json(blocks[0] if blocks else text)
+        found = parse_json(texts[0] if texts else text)
     except (ValueError, RecursionError) as error:
         raise RefusedError("format", f"not JSON: {' '.join(str(error).split())[:200]}") from None
     if type(found) is not dict:
@@ -179,6 +180,11 @@ def parse(text: str) -> dict[str, Any]:
     if "marks" in found:
         raise RefusedError("format", "a task that is proposed has no marks")
     return found
+
+
+def blocks(data: Mapping[str, Any], program: str) -> str:
+    """A proposal that has a controller: the content of its JSON object, and the program."""
+    return f"{fence('json', json.dumps(data))}\n{fence('python', program)}"
 
 
 def read(data: Mapping[str, Any]) -> ArmTask:

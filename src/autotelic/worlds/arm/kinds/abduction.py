@@ -14,7 +14,7 @@ from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
-from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, parse, read_goal, read_setting
+from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, blocks, parse, read_goal, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -180,7 +180,7 @@ class Abduction(Question):
 
     def restate(self, spec: Mapping[str, Any]) -> str:
         extra = {**read_setting(spec["setting"]).plain(), "goal": spec["goal"]}
-        return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
+        return blocks(extra, spec["controller"])
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [questions.leads_to(spec, spec["goal"])]

@@ -15,7 +15,7 @@ from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
 from autotelic.worlds.arm.places import INNER, REGIONS
-from autotelic.worlds.arm.tasks import Setting, read_predicates, read_setting
+from autotelic.worlds.arm.tasks import Setting, blocks, read_predicates, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -185,7 +185,7 @@ class Deduction(Question):
     def restate(self, spec: Mapping[str, Any]) -> str:
         setting = read_setting(spec["setting"]).plain()
         extra = {**setting, "ask": spec["ask"], "object": spec["object"]}
-        return f"{fence('json', json.dumps(extra))}\n{fence('python', spec['controller'])}"
+        return blocks(extra, spec["controller"])
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [questions.run_of(spec)]

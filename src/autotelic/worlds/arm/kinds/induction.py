@@ -21,7 +21,7 @@ from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.places import drawn_loads
 from autotelic.worlds.arm.skills import PREFIX, call_of, sort_of
-from autotelic.worlds.arm.tasks import ANYWHERE, ArmTask, parse, read
+from autotelic.worlds.arm.tasks import ANYWHERE, ArmTask, blocks, parse, read
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -242,10 +242,9 @@ class Induction(ArmKind):
         }
 
     def restate(self, spec: Mapping[str, Any]) -> str:
-        written = json.dumps(spec["task"])
         if "example" not in spec:
-            return written
-        return f"{fence('json', written)}\n{fence('python', spec['example']['controller'])}"
+            return json.dumps(spec["task"])
+        return blocks(spec["task"], spec["example"]["controller"])
 
     def withheld(self, spec: Mapping[str, Any]) -> list[str]:
         return [read(spec["task"]).question]

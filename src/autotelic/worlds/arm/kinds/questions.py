@@ -15,7 +15,7 @@ from autotelic.worlds.arm import brief, canonical, controllers
 from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Draft
-from autotelic.worlds.arm.tasks import Setting, read_setting
+from autotelic.worlds.arm.tasks import Setting, blocks, read_setting
 from autotelic.worlds.base import Request
 from autotelic.worlds.code.kinds.base import RefusedError, fence, paragraphs
 from autotelic.worlds.code.programs import canonical_form
@@ -111,7 +111,7 @@ def proposed(scene: Mapping[str, Any], program: str) -> str:
     new = dict(zip(dict.fromkeys(color for color in spoken if color in COLORS), COLORS, strict=False))
     objects = [{**row, "color": new.get(row["color"], row["color"])} if isinstance(row, dict) else row for row in rows]
     program = _THING.sub(lambda found: f"{new[found[1]]}_{found[2]}", program)
-    return f"{fence('json', json.dumps({**scene, 'objects': objects}))}\n{fence('python', program)}"
+    return blocks({**scene, "objects": objects}, program)
 
 
 def _read_thing(row: Any) -> Any:

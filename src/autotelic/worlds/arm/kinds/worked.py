@@ -4,11 +4,10 @@ the held-out suite has."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autotelic.worlds.code.kinds.base import fence
+from autotelic.worlds.arm.tasks import blocks
 
 
 @dataclass(frozen=True)
@@ -16,10 +15,6 @@ class Worked:
     proposal: str
     answer: str  # which is right for the task that the proposal makes
     thought: str  # that leads to it
-
-
-def _question(extra: Mapping[str, Any], controller: str) -> str:
-    return f"{fence('json', json.dumps(extra))}\n{fence('python', controller)}"
 
 
 def _things(**places: list[float]) -> list[dict[str, Any]]:
@@ -93,7 +88,7 @@ WORKED: dict[str, tuple[Worked, ...]] = {
     ),
     "deduction": (
         Worked(
-            _question(
+            blocks(
                 {
                     "objects": _things(purple_box=[0.4, 0.2], white_sphere=[0.6, -0.2]),
                     "ask": [["near", "purple_box"], ["near", "white_sphere"]],
@@ -105,7 +100,7 @@ WORKED: dict[str, tuple[Worked, ...]] = {
             "The gripper goes to the box and stays there. The sphere is not touched: y is -0.2, which is right.",
         ),
         Worked(
-            _question(
+            blocks(
                 {
                     "objects": _things(orange_box=[0.4, -0.2], white_box=[0.6, 0.0]),
                     "ask": [["left_of", "orange_box", "white_box"]],
@@ -120,7 +115,7 @@ WORKED: dict[str, tuple[Worked, ...]] = {
     ),
     "abduction": (
         Worked(
-            _question(
+            blocks(
                 {
                     "objects": _things(orange_box=[0.4, -0.2], white_box=[0.6, 0.0]),
                     "goal": [["left_of", "orange_box", "white_box"]],
@@ -132,7 +127,7 @@ WORKED: dict[str, tuple[Worked, ...]] = {
             " out of its way.",
         ),
         Worked(
-            _question({"objects": _things(purple_box=[0.6, 0.1]), "goal": [["at", "purple_box", "right"]]}, _SWEEP),
+            blocks({"objects": _things(purple_box=[0.6, 0.1]), "goal": [["at", "purple_box", "right"]]}, _SWEEP),
             '{"purple_box": [0.6, 0.1]}',
             "The closed gripper passes over the table along x = 0.6, from y = 0.28 to -0.2, and takes along what stands"
             " there. So the box must be at x = 0.6, and not on the right already.",
