@@ -40,7 +40,7 @@ MARGIN = 0.005  # metres that things must be apart at a start that is given
 CHANGE = 0.005  # how far from true a predicate was that something has made true: what quivers does nothing
 PENETRATION = 0.003  # metres that things may be within each other
 UNSEEN = ("lost", "limit", "broken")  # how an episode ends that does not show what its controller comes to
-ATTACKS = ("forged", "escape", "crash")  # on the judge: their own class, whoever wrote the controller
+ATTACKS = ("forged", "escape", "crash")  # on the judge, by a controller: how an episode ends that is counted as such
 
 
 @dataclass
