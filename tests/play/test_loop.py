@@ -273,7 +273,8 @@ def test_kinds_named_are_proposed_as_often_as_said(make_loop):
 
 def test_tasks_beyond_the_batch_are_kept_and_nothing_is_paid_for_them_yet(make_loop):
     loop = make_loop(Counting(), batch=3, proposals_at={"more": 5})
-    loop.run(2)
+    figures = loop.run(2)
+    assert figures["solve/more/new_tasks"] == 3
     assert [entry.attempts for entry in loop.archive.tasks("more", limit=1000) if entry.step == 1] == [4, 4, 4, 0, 0]
     paid = [sample for sample, _ in loop.solver.taught[-1] if (sample.role, sample.kind) == ("propose", "more")]
     assert len(paid) == 3
