@@ -578,7 +578,7 @@ def test_a_request_says_how_attempts_went_lately_and_what_is_older_counts_less(m
     assert loop.lately["sum/"] == pytest.approx([0.64 * 12, (0.64 + 0.8 + 1) * 12])
 
 
-def test_how_attempts_went_is_forgotten_where_none_are_made(make_loop):
+def test_how_attempts_went_is_forgotten_where_none_are_made():
     known = {"sum/": [3.0, 12.0], "old/": [0.1, 0.6]}
     assert measures.lately(known, Attempted(), lambda _: "") == {"sum/": pytest.approx([2.4, 9.6])}
 

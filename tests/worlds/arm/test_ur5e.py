@@ -55,7 +55,7 @@ def test_prompts_say_which_robot_it_is_where_it_is_not_the_usual_one(other, worl
     assert "arm7, ur5e" in world.kinds["induction"].propose_prompt(Request("induction"))
 
 
-def test_a_robot_that_there_is_not_is_named(world):
+def test_a_robot_that_there_is_not_is_named():
     with pytest.raises(UserError, match="did you mean ur5e"):
         KindConfig(robot="ur5")
 
