@@ -10,8 +10,9 @@
 they are, `random proposer` learns to solve tasks that the grammar proposes. A run in this version of the
 world, with the settings as they are (SETTINGS), that is in results/arm.jsonl is not repeated; one that was stopped goes
 on from its checkpoint under --root. `speed` runs the same scripted episodes in one process with clocks around all that
-the simulation, the sandbox and the player do, then in as many processes as there are cores. Prints
-JSON lines and appends them to the results; `table` prints what is there.
+the simulation and the sandbox do, then in as many processes as there are cores. Shares are of the time that the
+episodes take in one process; the player's answers are made before them, and timed beside it. Prints JSON lines and
+appends them to the results; `table` prints what is there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from autotelic.worlds.arm.controllers import Host
 from autotelic.worlds.arm.episodes import Job
 from autotelic.worlds.arm.kinds.base import Attempt
 from autotelic.worlds.arm.world import VERSION, ArmWorld, ArmWorldConfig
+from autotelic.worlds.base import Task
 from autotelic.worlds.code.sandbox import Sandbox
 from autotelic.worlds.code.sandbox.session import Session
 
@@ -72,7 +74,8 @@ def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], ro
         for arm in arms:
             if (arm, seed, minutes, *keys) in known:
                 continue
-            name = "-".join([arm.replace(" ", "-"), f"{minutes:g}", str(seed), *keys]).replace("=", "-")
+            now = [VERSION, f"settings-{SETTINGS}"]  # else a run from before they changed would be taken for a new one
+            name = "-".join([*now, arm.replace(" ", "-"), f"{minutes:g}", str(seed), *keys]).replace("=", "-")
             if (root / name).exists():
                 command("resume", str(root / name))
             else:
@@ -90,16 +93,23 @@ def learned() -> list[dict[str, Any]]:
     return [row for row in RECORDS.lines() if now.items() <= row.items()]
 
 
-def jobs_of(world: ArmWorld, episodes: int) -> list[Job]:
-    """The first start of held-out control tasks of all families, with the controllers that are known to solve them."""
-    kind, library, found = world.kinds["induction"], world.library, []
-    assert library is not None
+def tasks_of(world: ArmWorld, episodes: int) -> list[Task]:
+    """Held-out control tasks of all families."""
     tasks = [task for task in world.suite if task.kind == "induction"]
-    for task in tasks[:: max(1, len(tasks) // episodes)]:
-        attempt = kind.attempt(task, library.answer(task, True, 0), 0)
-        assert isinstance(attempt, Attempt)
-        found.append(attempt.jobs[0])
-    return found[:episodes]
+    return tasks[:: max(1, len(tasks) // episodes)][:episodes]
+
+
+def answers_to(world: ArmWorld, tasks: Sequence[Task]) -> list[str]:
+    """The controllers that are known to solve tasks, as the scripted player says them."""
+    library = world.library
+    assert library is not None
+    return [library.answer(task, True, 0) for task in tasks]
+
+
+def jobs_of(world: ArmWorld, tasks: Sequence[Task], answers: Sequence[str]) -> list[Job]:
+    """The first start of each task."""
+    attempts = [world.kinds[task.kind].attempt(task, said, 0) for task, said in zip(tasks, answers, strict=True)]
+    return [attempt.jobs[0] for attempt in attempts if isinstance(attempt, Attempt)]
 
 
 class Clock:
@@ -127,7 +137,8 @@ class Clock:
 
 def speed(episodes: int, repeats: int) -> None:
     with ArmWorld(ArmWorldConfig(workers=1)) as alone, ArmWorld(ArmWorldConfig()) as both:
-        jobs = jobs_of(both, episodes)
+        tasks = tasks_of(both, episodes)
+        jobs = jobs_of(both, tasks, answers_to(both, tasks))
         for world in (alone, both):
             world.run(jobs)  # simulations are compiled, sandboxes started
         for repeat in range(repeats):
@@ -136,10 +147,11 @@ def speed(episodes: int, repeats: int) -> None:
             undo += [calls.around(Host, "answer"), sandbox.around(Sandbox, "open"), sandbox.around(Session, "call")]
             undo += [sandbox.around(Session, "__exit__")]
             began = time.perf_counter()
-            jobs_of(alone, episodes)
+            answers_to(alone, tasks)
             player = time.perf_counter() - began
+            began = time.perf_counter()
             ended = alone.run(jobs)
-            one = time.perf_counter() - began - player
+            one = time.perf_counter() - began
             for each in reversed(undo):
                 each()
             spent = {"physics": physics.spent, "sandbox": sandbox.spent - calls.spent, "player": player}
@@ -154,7 +166,7 @@ def speed(episodes: int, repeats: int) -> None:
                     "per_second_one_process": round(len(jobs) / one, 2),
                     "per_second": round(len(jobs) / two, 2),
                     "simulated_seconds": round(sum(each.metrics["time"] for each in ended) / len(jobs), 2),
-                    **{f"{name}_share": round(seconds / (one + player), 3) for name, seconds in spent.items()},
+                    **{f"{name}_share": round(seconds / one, 4) for name, seconds in spent.items()},
                 }
             )
 

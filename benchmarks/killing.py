@@ -1,6 +1,7 @@
 """Kills a run at random moments, resumes it each time, and compares what it holds with an uninterrupted run.
 
     python benchmarks/killing.py [--verb play] [--kills 50] [--steps 12] [--seed 0] [overrides …]
+    python benchmarks/killing.py --kills 20 --steps 9 world=arm player=grammar loop.batch=4 evaluate_tasks=20
     python benchmarks/killing.py --verb train --kills 20 --steps 16384 env=humanoid-walk env.count=64
 
 Every life of the run is ended with SIGKILL after a random time, which may fall into start-up, a step, a checkpoint, the

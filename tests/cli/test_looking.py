@@ -54,6 +54,20 @@ def test_verify_under_another_version_is_one_line(played):
     assert "Traceback" not in done.err
 
 
+def test_verify_judges_what_is_of_its_version_and_counts_the_rest(played):
+    resumed = played("resume", "one", "steps=6", SUMS_VERSION="sums-2")
+    assert resumed.code == 0, resumed.err
+    old, new = (json.loads(played("verify", "one", "--json", SUMS_VERSION=f"sums-{at}").out) for at in (1, 2))
+    assert old["different"] == new["different"] == 0
+    assert (old["verdicts"], old["other_versions"]) == (new["other_versions"], new["verdicts"])
+    assert min(old["verdicts"], new["verdicts"]) > 0
+    lines = played("verify", "one", SUMS_VERSION="sums-2").out.splitlines()
+    assert lines[0] == f"{old['verdicts']} verdicts of sums-1 left out: this is sums-2"
+    assert lines[1:] == [f"{new['verdicts']} verdicts judged again, 0 differ"]
+    differing = played("verify", "one", "--json", SUMS_VERSION="sums-2", SUMS_OFFSET="1")
+    assert json.loads(differing.out)["different"] == new["verdicts"]
+
+
 def test_a_damaged_archive_is_one_line(played):
     path = played.cwd / "runs" / "one" / "archive.sqlite"
     path.write_bytes(b"not a database" * 1000)

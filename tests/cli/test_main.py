@@ -62,16 +62,44 @@ def test_our_own_mistakes_are_one_line_and_a_traceback_when_asked_for(
         main(["runs", "--debug"])
 
 
+MADE_AN_ERROR = """
+import os, signal, sys
+import autotelic.cli.main as cli
+import autotelic.cli.runs as runs
+
+def library(root):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        raise TypeError("incompatible arguments") from None
+
+def broken(root):
+    raise TypeError("our own")
+
+runs.listing = library
+"""
+
+
+def terminated(code: str) -> tuple[int, str]:
+    """The exit code, and what is said, where a library made another error of SIGTERM."""
+    done = subprocess.run([sys.executable, "-c", MADE_AN_ERROR + code], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
 def test_a_termination_that_a_library_made_an_error_of_is_a_stop():
-    code = (
-        "import os, signal, sys\nimport autotelic.cli.main as cli\n"
-        "def library(arguments):\n"
-        "    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    except BaseException:\n        raise TypeError('incompatible arguments') from None\n"
-        "cli.dispatch = library\nsys.exit(cli.main(['runs']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (143, "autotelic: stopped\n")
+    assert terminated("sys.exit(cli.main(['runs']))") == (143, "autotelic: stopped\n")
+
+
+def test_the_error_that_a_termination_became_is_said_where_debugging_is_asked_for():
+    code, said = terminated("sys.exit(cli.main(['runs', '--log-level', 'debug']))")
+    assert (code, said.splitlines()[-1]) == (143, "autotelic: stopped")
+    assert "TypeError: incompatible arguments" in said
+
+
+def test_a_stop_is_over_with_the_command_that_it_ended():
+    code, said = terminated("cli.main(['runs'])\nruns.listing = broken\nsys.exit(cli.main(['runs']))")
+    assert code == 1
+    assert said.splitlines()[-1].startswith("autotelic: internal error: TypeError: our own")
 
 
 WITHOUT = "import sys; part, *arguments = sys.argv[1:]; sys.modules[part] = None; import autotelic.cli.main as cli"

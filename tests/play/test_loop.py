@@ -289,7 +289,8 @@ def test_kinds_named_are_proposed_as_often_as_said(make_loop):
 
 def test_tasks_beyond_the_batch_are_kept_and_nothing_is_paid_for_them_yet(make_loop):
     loop = make_loop(Counting(), batch=3, proposals_at={"more": 5})
-    loop.run(2)
+    figures = loop.run(2)
+    assert figures["solve/more/new_tasks"] == 3
     assert [entry.attempts for entry in loop.archive.tasks("more", limit=1000) if entry.step == 1] == [4, 4, 4, 0, 0]
     paid = [sample for sample, _ in loop.solver.taught[-1] if (sample.role, sample.kind) == ("propose", "more")]
     assert len(paid) == 3
@@ -593,7 +594,7 @@ def test_a_request_says_how_attempts_went_lately_and_what_is_older_counts_less(m
     assert loop.lately["sum/"] == pytest.approx([0.64 * 12, (0.64 + 0.8 + 1) * 12])
 
 
-def test_how_attempts_went_is_forgotten_where_none_are_made(make_loop):
+def test_how_attempts_went_is_forgotten_where_none_are_made():
     known = {"sum/": [3.0, 12.0], "old/": [0.1, 0.6]}
     assert measures.lately(known, Attempted(), lambda _: "") == {"sum/": pytest.approx([2.4, 9.6])}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from html import unescape
@@ -22,6 +23,7 @@ from autotelic.worlds.arm.world import ArmWorld
 from autotelic.worlds.base import Answer, Clip, Replay, Task, Verdict, content_address
 
 GOAL = ArmWorld.goals["induction"]
+ANSWER = "def execute_controller(robot, world): ..."
 Attempts = Sequence[tuple[int, bool]]  # steps, and whether they solved the task
 
 
@@ -34,9 +36,7 @@ def control(*goal: list[str], things: int = 1) -> Task:
     return Task(content_address(spec), "arm", "induction", spec, task.features())
 
 
-def make(
-    root: Path, rows: Sequence[tuple[Task, Attempts]], answer: str = "def execute_controller(robot, world): ..."
-) -> Path:
+def make(root: Path, rows: Sequence[tuple[Task, Attempts]], answer: str = ANSWER) -> Path:
     """A run in which these tasks were attempted so."""
     steps = sorted({step for _, attempts in rows for step, _ in attempts})
     with (
@@ -137,6 +137,25 @@ def test_a_card_says_all_of_an_attempt_and_nothing_in_it_is_markup(tmp_path):
     assert "No pictures: they are drawn when a run reaches its bound." in shown
     assert "near(red_box) is 0.2 away <b>" in shown
     assert f"autotelic watch robot task={task.id[:12]} attempt=2" in shown
+
+
+def test_a_critique_stands_beside_the_verdict_on_its_answer_and_is_no_markup(tmp_path):
+    task, other = control(["near", "red_box"]), control(["lifted", "blue_box"])
+    path = make(tmp_path, [(task, [(1, False)]), (other, [(1, False)])])
+    thought = Sample(
+        "criticise", task.kind, "<i>Yes</i>, it gets there.", task.id, claim=True, parent=content_address(ANSWER)
+    )
+    with Archive.open(path / "archive.sqlite") as archive:
+        archive.add_samples(1, [thought], [None])
+    page = write_report(path).read_text("utf-8")
+    without, card = re.findall(r"<figure.*?</figure>", section(page, "gallery"), re.DOTALL)
+    assert "its own critique, before it was judged: it is right <i>Yes</i>, it gets there." in words(card)
+    assert "<i>" not in card
+    assert "critique" not in without
+    rows = json.loads(re.search(r'id="sample">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    said = {row["id"]: row["answers"][0]["critiques"] for row in rows}
+    assert said[task.id] == [["its own critique, before it was judged: it is right", thought.text]]
+    assert said[other.id] == []
 
 
 def test_the_cards_are_few_always_the_same_and_of_all_sorts(tmp_path):

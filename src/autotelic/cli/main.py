@@ -72,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         if workers.TerminatedError.came:
+            import logging
+
+            logging.getLogger(__name__).debug("an error after SIGTERM, taken for the stop", exc_info=error)
             return _terminated()
         what = " ".join(f"{type(error).__name__}: {error}".split())
         print(f"autotelic: internal error: {what}; run again with --debug to see where", file=sys.stderr)

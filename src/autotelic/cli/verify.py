@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from autotelic.cli import play, play_session
@@ -33,35 +34,45 @@ def run(arguments: argparse.Namespace) -> int:
             total = int(archive.counts()["verdicts"])
             with play_session.build_world(config) as world, Display("verify", total, unit="verdicts") as display:
                 world.recall_from(archive.solved_answer)
-                differing, judged = [], 0
-                for batch in _batches(archive):
+                differing, judged, others = [], 0, Counter[str]()
+                for batch in _batches(archive, world.version, others):
                     differing += judge_again(world, batch)
                     judged += len(batch)
-                    display.update(judged)
+                    display.update(judged + others.total())
+                if others and not judged:
+                    raise UserError(
+                        f"the archive was judged by {_named(others)}, this is {world.version}: "
+                        "install that version to verify it"
+                    )
     if arguments.json:
-        print_json({"run": str(directory.path), "verdicts": judged, "different": len(differing), "rows": differing})
+        found = {"verdicts": judged, "different": len(differing), "other_versions": others.total(), "rows": differing}
+        print_json({"run": str(directory.path)} | found)
     else:
         for row in differing:
             print(f"sample {row['sample']} task {row['task']}: was {row['was']}, is {row['is']}")
+        if others:
+            print(f"{others.total()} verdicts of {_named(others)} left out: this is {world.version}")
         print(f"{judged} verdicts judged again, {len(differing)} differ")
     return 1 if differing else 0
 
 
-def _batches(archive: Archive) -> Iterator[list[Row]]:
-    """Neighbours judged under one seed, together: in the order they were judged first."""
-    for _, rows in itertools.groupby(archive.verdict_rows(), key=lambda row: row[2].seed):
+def _batches(archive: Archive, version: str, others: Counter[str]) -> Iterator[list[Row]]:
+    """Neighbours judged under one seed, together: in the order they were judged first. Those of other versions, which
+    a run has that was resumed under a new one, are counted in `others`."""
+    for (seen, _), rows in itertools.groupby(archive.verdict_rows(), key=lambda row: (row[2].version, row[2].seed)):
+        if seen != version:
+            others[seen] += sum(1 for _ in rows)
+            continue
         while batch := list(itertools.islice(rows, BATCH)):
             yield batch
 
 
+def _named(versions: Iterable[str]) -> str:
+    return ", ".join(version or "an unknown version" for version in versions)
+
+
 def judge_again(world: World, batch: list[Row]) -> list[dict[str, Any]]:
     """The verdicts of a batch that come out different."""
-    for _, _, verdict, _ in batch:
-        if verdict.version != world.version:
-            raise UserError(
-                f"the archive was judged by {verdict.version or 'an unknown version'}, this is {world.version}: "
-                "install that version to verify it"
-            )
     again = world.judge([(task, answer) for task, answer, _, _ in batch], batch[0][2].seed)
     return [
         {"sample": sample, "task": task.id, "was": before.judgement, "is": after.judgement}

@@ -17,6 +17,8 @@ from dataclasses import replace
 from itertools import chain, groupby, islice, zip_longest
 from typing import Any
 
+import numpy as np
+
 from autotelic.errors import UserError
 from autotelic.play import evaluation, measures, rewards
 from autotelic.play.archive import Archive
@@ -73,9 +75,8 @@ class Loop:
         self.step = -1  # the last step completed; -1 before the archive is filled
         self.seconds = 0.0  # spent in steps, without measuring, over all the processes this run has had
         self.became: Counter[str] = Counter()  # of all proposals: "kind/admitted" or "kind/class of rejection"
-        self.lately: dict[
-            str, list[float]
-        ] = {}  # "kind/sort": attempts that succeeded and all, the newest counting most
+        # "kind/sort": attempts that succeeded and all, the newest counting most
+        self.lately: dict[str, list[float]] = {}
         self.cheating: Counter[str] = Counter()  # the ledger, summed over steps
         self.episodes = 0  # attempts judged in all steps
         self.attempted = Attempted()  # in the last step
@@ -193,7 +194,7 @@ class Loop:
             with self._timed("propose", kind):
                 chance = seeds.generator(self.seed, "curriculum", step, turn, kind)
                 wishes = self.curriculum.sample(kind, len(list(group)), chance)
-                asked = [self._request(kind, wish, rng) for wish in wishes]
+                asked = self._requests(kind, wishes, rng)
                 said = self.proposer.propose(asked, seeds.generator(self.seed, "propose", step, turn, kind))
             with self._timed("admit", kind):
                 proposals = [
@@ -221,20 +222,23 @@ class Loop:
         known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
 
-    def _request(self, kind: str, wish: Wish, rng: Any) -> Request:
-        config, archive = self.config, self.archive
-        base = archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)
-        prefix = f"{kind}/"
-        return Request(
+    def _requests(self, kind: str, wishes: Sequence[Wish], rng: np.random.Generator) -> list[Request]:
+        """A request a wish; what has happened so far, all are told alike."""
+        config, archive, prefix = self.config, self.archive, f"{kind}/"
+        told = Request(
             kind,
-            references=tuple(archive.sample_references([kind], config.references, rng)),
-            base=base[0] if base else None,
-            difficulty=config.wanted if wish.difficulty is None else wish.difficulty,
-            wanted=wish.features,
             recent=tuple(archive.newest(kind, config.recent)),
             outcomes={name.removeprefix(prefix): n for name, n in self.became.items() if name.startswith(prefix)},
             lately=measures.rates(self.lately, kind),
         )
+        requests: list[Request] = []
+        for wish in wishes:
+            base = archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)
+            references = tuple(archive.sample_references([kind], config.references, rng))
+            difficulty = config.wanted if wish.difficulty is None else wish.difficulty
+            asked = replace(told, references=references, base=base[0] if base else None)
+            requests.append(replace(asked, difficulty=difficulty, wanted=wish.features))
+        return requests
 
     def _without_duplicates(self, results: Sequence[Task | Rejection]) -> list[Task | Rejection]:
         seen = self.archive.known([result.id for result in results if isinstance(result, Task)])

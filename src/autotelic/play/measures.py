@@ -111,8 +111,8 @@ def step_figures(
             new = proposed.tasks(kind)
             tasks = [task for task in attempted.tasks if task.kind == kind]
             figures |= _attempts(f"solve/{kind}", judged)
-            figures[f"solve/{kind}/new_tasks"] = float(len(new))
             tried = [task for task in new if task.id in counts]
+            figures[f"solve/{kind}/new_tasks"] = float(len(tried))
             figures |= _difficulty(f"propose/{kind}", tried, counts, reward)
             figures |= _difficulty(f"solve/{kind}", tasks, counts, reward) | _features(f"solve/{kind}", tasks)
             figures |= _second_looks(f"solve/{kind}", kind, attempted)

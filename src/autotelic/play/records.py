@@ -145,6 +145,18 @@ class Records:
             )
         ]
 
+    def critiques(self, sample: int) -> list[Answer]:
+        """What a solver thought of an answer of its own, by the answer's sample, before it was judged; the claim is
+        what it thought would come of it. Equal answers to a task in one step share what was thought of them."""
+        found = self._store.rows(
+            "SELECT said.text, c.claim FROM samples p JOIN answers a ON a.n = p.answer "
+            "JOIN samples c ON c.step = p.step AND c.task = p.task AND c.role = 'criticise' "
+            "JOIN lineage l ON l.sample = c.n AND l.relation = 'parent' AND l.target = a.address "
+            "JOIN answers said ON said.n = c.answer WHERE p.n = ? ORDER BY c.n",
+            (sample,),
+        )
+        return [self._answer(text, claim) for text, claim in found]
+
     def solved_answer(self, address: str) -> str | None:
         """The text of an answer that has solved a task, by its content address."""
         found = self._store.all(

@@ -223,7 +223,9 @@ def graceful_stop(announce: Callable[[str], None] | None = None) -> Iterator[Sto
 class TerminatedError(SystemExit):
     """SIGTERM, where nothing listens to it in another way."""
 
-    came = False  # whether one was raised: code that is not Python's may turn it into an error of its own
+    came = (
+        False  # whether one was raised since we listen: code that is not Python's may turn it into an error of its own
+    )
 
 
 def exit_on_sigterm() -> None:
@@ -235,4 +237,5 @@ def exit_on_sigterm() -> None:
         TerminatedError.came = True
         raise TerminatedError(128 + number)
 
+    TerminatedError.came = False
     signal.signal(signal.SIGTERM, handle)

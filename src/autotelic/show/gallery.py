@@ -19,8 +19,8 @@ from autotelic.show.figures import in_order
 from autotelic.show.markup import Page, number, text, two
 from autotelic.show.plots import short
 from autotelic.show.rates import NAMED, PLACED, THIRDS
-from autotelic.show.specimens import cut
-from autotelic.worlds.base import Task, World
+from autotelic.show.specimens import cut, said_of_itself
+from autotelic.worlds.base import Answer, Task, World
 
 CARDS = 12
 PICTURES, WIDTH, HEIGHT, COLUMNS = 6, 160, 120, 3  # of a card
@@ -35,6 +35,7 @@ class Exhibit:
 
     task: Task
     attempt: Attempt
+    critiques: Sequence[Answer]  # what the solver thought of it
     number: int  # of the attempt among those at its task
     count: int
     sort: str  # a predicate of its goal
@@ -94,7 +95,7 @@ def _exhibit(store: Store, verdict: int, row: int, labels: tuple[str, str, str, 
     before, count = store.all("SELECT sum(n < ?), count(*) FROM verdicts WHERE task = ?", (verdict, row))[0]
     (attempt,) = records.attempts(task.id, limit=1, skip=before)
     third = "" if labels[4] is None else THIRDS[labels[4]]
-    return Exhibit(task, attempt, before + 1, count, labels[1], third)
+    return Exhibit(task, attempt, records.critiques(attempt.sample), before + 1, count, labels[1], third)
 
 
 def shown(page: Page, kind_of_world: type[World], world: World | None = None) -> str:
@@ -172,6 +173,7 @@ def _card(page: Page, world: type[World], exhibit: Exhibit, picture: str) -> str
         f"<span>{text(name)} {short(value)}</span>" for name, value in measured.items() if value is not None
     )
     blocks = [*parts, ("answer", cut(attempt.answer.text, CHARACTERS) or "(empty)")]
+    blocks += [(said_of_itself(each), cut(each.text, CHARACTERS) or "(empty)") for each in exhibit.critiques]
     command = f"autotelic watch {page.run.name} task={task.id[:12]} attempt={exhibit.number}"
     return (
         f'<figure class="card exhibit"><h3>{text(title)}</h3><figcaption>{text(about)}</figcaption>{picture}'

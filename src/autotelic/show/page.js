@@ -107,6 +107,8 @@
     node.append(line);
     if (attempt.detail) node.append(make("div", attempt.detail, "soft"));
     node.append(make("pre", attempt.text || "(empty)"));
+    for (const [title, text] of attempt.critiques)
+      node.append(make("div", title, "soft"), make("pre", text || "(empty)"));
     return node;
   };
 

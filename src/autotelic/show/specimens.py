@@ -22,7 +22,7 @@ from autotelic.errors import UserError
 from autotelic.play.records import Attempt, Records, from_text
 from autotelic.play.store import Store
 from autotelic.show.figures import Curves, in_order
-from autotelic.worlds.base import World
+from autotelic.worlds.base import Answer, World
 
 Plain = Any
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
@@ -193,6 +193,9 @@ class _Reader:
             "detail": self._cut(verdict.detail),
             "reward": attempt.reward,
             "metrics": {self._cut(name): value for name, value in verdict.metrics.items()},
+            "critiques": [
+                [said_of_itself(each), self._cut(each.text)] for each in self._records.critiques(attempt.sample)
+            ],
         }
 
     def _rejection(self, n: int) -> dict[str, Plain] | None:
@@ -222,6 +225,12 @@ def standing(attempts: int, solved: int) -> str:
     if not attempts:
         return "not attempted"
     return "never solved" if not solved else "always solved" if solved == attempts else "sometimes solved"
+
+
+def said_of_itself(critique: Answer) -> str:
+    """The title of what a solver thought of its own answer."""
+    thought = {True: "it is right", False: "it is wrong", None: "it does not say"}[critique.claim]
+    return f"its own critique, before it was judged: {thought}"
 
 
 def cut(text: str, limit: int) -> str:

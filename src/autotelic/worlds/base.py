@@ -126,9 +126,8 @@ class Request:
     wanted: Mapping[str, float] = field(default_factory=dict)  # features that the task should have about, if it can
     recent: tuple[str, ...] = ()  # ids of the newest tasks, so that they are not proposed again
     outcomes: Mapping[str, int] = field(default_factory=dict)  # what became of earlier proposals, by class
-    lately: Mapping[str, float] = field(
-        default_factory=dict
-    )  # share of attempts that succeeded, by sort (World.sort_of)
+    # Share of attempts that succeeded, by sort (World.sort_of).
+    lately: Mapping[str, float] = field(default_factory=dict)
 
 
 class Kind(ABC):

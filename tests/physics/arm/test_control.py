@@ -99,6 +99,15 @@ def test_joints_are_brought_to_their_angles_and_home() -> None:
     assert not arm.move_joints([9.0] * 7)
 
 
+def test_joints_that_lead_into_the_table_end_at_it() -> None:
+    arm = arm_of(Scene(), {})
+    first, second, *others = robots.get("arm7").home
+    assert not arm.move_joints([first, second + 1.2, *others])
+    assert arm.metrics["collisions"] >= 1
+    assert arm.tool()[2] > 0
+    assert arm.home()  # nor is anything broken
+
+
 def test_the_gripper_opens_and_closes() -> None:
     arm = arm_of(Scene(), {})
     assert arm.close_gripper()

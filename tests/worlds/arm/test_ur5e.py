@@ -66,7 +66,7 @@ def test_a_question_about_another_robot_than_is_played_with_has_no_brief_words(o
         other.kinds[kind].brief_solve_prompt(task)
 
 
-def test_a_robot_that_there_is_not_is_named(world):
+def test_a_robot_that_there_is_not_is_named():
     with pytest.raises(UserError, match="did you mean ur5e"):
         KindConfig(robot="ur5")
 
