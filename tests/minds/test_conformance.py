@@ -4,7 +4,6 @@ needs a server, is checked in test_endpoint.py.)"""
 from __future__ import annotations
 
 import copy
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -268,23 +267,6 @@ class FrozenParameters(TinyMind):
         return [weight.requires_grad_(False) for weight in super().parameters()]
 
 
-class ImitatesByTheClock(TinyMind):
-    def imitate(self, generations, seed):
-        self.config.dropout = 0.2
-        return super().imitate(generations, time.perf_counter_ns())
-
-
-class ImitatesInVain(TinyMind):
-    def imitate(self, generations, seed):
-        scores = super().imitate(generations, seed)
-        return replace(scores, log_probs=scores.log_probs.detach())
-
-
-class ImitatesHalf(TinyMind):
-    def imitate(self, generations, seed):
-        return super().imitate(generations[: len(generations) // 2], seed)
-
-
 class LosesAMatrix(TinyMind):
     def matrices(self):
         matrices, others = super().matrices()
@@ -360,9 +342,6 @@ BROKEN = {
     NoParameters: "has parameters",
     NewParameters: "the same objects each time",
     FrozenParameters: "want a gradient",
-    ImitatesByTheClock: "the same for the same seed",
-    ImitatesInVain: "log-probabilities of imitate have a gradient",
-    ImitatesHalf: "a row for each generation",
     LosesAMatrix: "every one is in one part",
     VectorsAsMatrices: "are matrices",
     BaseThatMoves: "base_log_probs is not what score said before",

@@ -6,7 +6,6 @@ import logging
 import math
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +28,8 @@ PROMPTS = ["<ask>a<answer>", "<ask>b<answer>", "<ask>c<answer>", "<ask>d<answer>
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def mind_of(**config: Any) -> TinyMind:
-    mind = TinyMind(TinyConfig(width=32, heads=2, layers=1, max_tokens=3, **config), TOKENS)
+def mind_of() -> TinyMind:
+    mind = TinyMind(TinyConfig(width=32, heads=2, layers=1, max_tokens=3), TOKENS)
     mind._base = copy.deepcopy(mind.network)
     return mind
 
@@ -361,7 +360,7 @@ def imitated(learner: Learner, monkeypatch) -> list[Generation]:
     """All texts that the replay of a step sees."""
     seen: list[Generation] = []
     assert isinstance(learner.mind, TinyMind)
-    monkeypatch.setattr(learner, "_imitate", lambda said, rng, tally: seen.extend(said))
+    monkeypatch.setattr(learner, "_imitate", lambda said, tally: seen.extend(said))
     learner.learn(graded(learner.mind, lambda prompt, text: 1.0, prompts=PROMPTS[:1]))
     return seen
 
@@ -394,7 +393,7 @@ def test_what_is_held_out_is_not_made_in_another_order_of_its_words_either(monke
     mind, held = mind_of(), ["<ask>cb<answer>"]
     learner = Learner(config_of(estimator="sil", replay=3), mind, alike=[["a"], ["b"]], withheld=lambda: held)
     seen: list[Generation] = []
-    monkeypatch.setattr(learner, "_imitate", lambda said, rng, tally: seen.extend(said))
+    monkeypatch.setattr(learner, "_imitate", lambda said, tally: seen.extend(said))
     learner.learn(graded(mind, lambda prompt, text: 1.0, prompts=["<ask>ac<answer>"]))
     assert {each.prompt.tobytes() for each in seen} == {mind.encode("<ask>ac<answer>").tobytes()}
 
@@ -581,13 +580,13 @@ LASTING = {"estimator": "sil", "replay": 2, "average": 0.9}
 
 @pytest.mark.parametrize("changes", [{}, {"optimizer": "muon"}, {"estimator": "ppo"}, {"entropy_floor": 1.0}, LASTING])
 def test_a_restored_learner_goes_on_exactly(changes):
-    straight, broken = mind_of(dropout=0.2), mind_of(dropout=0.2)
+    straight, broken = mind_of(), mind_of()
     whole, first = (Learner(config_of(minibatch=8, **changes), mind) for mind in (straight, broken))
     for step in range(3):
         whole.learn(graded(straight, echo, seed=step))
     for step in range(2):
         first.learn(graded(broken, echo, seed=step))
-    later = mind_of(dropout=0.2)
+    later = mind_of()
     later.load_state({name: weight.clone() for name, weight in broken.state().items()})
     second = Learner(config_of(minibatch=8, **changes), later)
     second.load_state(first.state())

@@ -11,7 +11,6 @@ from autotelic.errors import UserError
 from autotelic.minds.base import Generation
 from autotelic.minds.tiny import base
 from autotelic.minds.tiny.mind import LONGEST, TinyConfig, TinyMind
-from autotelic.minds.tiny.network import dropping
 from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
 
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
@@ -149,39 +148,6 @@ def test_answers_that_are_short_beside_their_prompt_are_scored_together(monkeypa
     assert all(homes[said[at].prompt.tobytes()] == number for number, piece in enumerate(pieces) for at in piece)
 
 
-def test_dropout_leaves_out_its_share_and_keeps_the_mean():
-    left = dropping(0.25, seed=1)(torch.ones(100_000))
-    assert left.unique().tolist() == pytest.approx([0, 1 / 0.75])
-    assert float(left.mean()) == pytest.approx(1, abs=0.01)
-
-
-def test_the_seed_decides_what_is_left_out_while_imitating():
-    mind = mind_of(dropout=0.2)
-    said = sampled(mind)
-    one, same, other = (mind.imitate(said, seed).log_probs for seed in (1, 1, 2))
-    assert torch.equal(one, same)
-    assert not torch.allclose(one, other)
-
-
-def test_answers_to_one_prompt_are_imitated_with_dropout_too():
-    mind = mind_of(dropout=0.2)
-    said = mind.sample(PROMPTS[:1], 8, np.random.default_rng(0))
-    assert not torch.allclose(mind.imitate(said, 1).log_probs[:, 1:], mind.imitate(said, 2).log_probs[:, 1:])
-
-
-def test_dropout_changes_neither_scores_nor_samples():
-    mind, plain = mind_of(dropout=0.2), mind_of()
-    said = sampled(mind)
-    assert [each.tokens.tolist() for each in said] == [each.tokens.tolist() for each in sampled(plain)]
-    assert torch.equal(mind.score(said).log_probs, plain.score(said).log_probs)
-
-
-def test_without_dropout_imitating_is_scoring():
-    mind = mind_of()
-    said = sampled(mind)
-    assert torch.equal(mind.imitate(said, 1).log_probs, mind.score(said).log_probs)
-
-
 def test_the_gradient_reaches_every_weight():
     mind = mind_of()
     mind.score(sampled(mind)).log_probs.sum().backward()
@@ -274,7 +240,7 @@ def test_a_world_without_tokens_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"width": 30, "heads": 4}, {"layers": 0}, {"max_tokens": 4000}, {"temperature": 0.0}, {"dropout": 1.0}]
+    "wrong", [{"width": 30, "heads": 4}, {"layers": 0}, {"max_tokens": 4000}, {"temperature": 0.0}]
 )
 def test_a_shape_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError):

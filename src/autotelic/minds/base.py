@@ -133,11 +133,6 @@ class Mind(ABC):
     def score(self, generations: Sequence[Generation]) -> Scores:
         """The log-probabilities of what was written, with gradient; on the CPU, wherever the mind is."""
 
-    def imitate(self, generations: Sequence[Generation], seed: int) -> Scores:
-        """What `score` says, for an update that makes texts likelier. A mind may leave parts of itself out, by chance
-        that the seed decides, so that it does not learn them by heart."""
-        return self.score(generations)
-
     @abstractmethod
     def base_log_probs(self, generations: Sequence[Generation]) -> torch.Tensor:
         """What `score` said before anything was learned: [batch, longest answer], without gradient."""

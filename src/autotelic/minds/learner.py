@@ -312,12 +312,10 @@ class Learner:
             self._withheld = frozenset(_in_any_order(self.mind.encode(prompt)) for prompt in self._ask_withheld())
         for _ in range(self.config.replay):
             self._imitate(
-                [*self._recalled(rng), *_drawn(random, self.config.rehearsal * self.config.replay_size, rng)],
-                rng,
-                tally,
+                [*self._recalled(rng), *_drawn(random, self.config.rehearsal * self.config.replay_size, rng)], tally
             )
 
-    def _imitate(self, said: Sequence[Generation], rng: np.random.Generator, tally: Tally) -> None:
+    def _imitate(self, said: Sequence[Generation], tally: Tally) -> None:
         """One update that makes texts likelier."""
         total = sum(len(generation.tokens) for generation in said) if self.aggregate == "token" else len(said)
         join = {"aggregate": self.aggregate, "total": total, "constant": self.config.constant}
@@ -325,17 +323,11 @@ class Learner:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
-        pieces = list(self.mind.pieces(said))
-        # One for each piece: they may be computed side by side, in any order.
-        chances = {
-            piece[0]: int(chance) for piece, chance in zip(pieces, rng.integers(1 << 63, size=len(pieces)), strict=True)
-        }
-
         def loss(piece: list[int]) -> _Loss:
-            scores = self.mind.imitate([said[at] for at in piece], chances[piece[0]])
+            scores = self.mind.score([said[at] for at in piece])
             return losses.aggregate_terms(-scores.log_probs, scores.mask, **join), lambda: None
 
-        whole = self._descend(weights, pieces, loss)
+        whole = self._descend(weights, list(self.mind.pieces(said)), loss)
         tally.replays.append((whole, self._move(weights, whole)))
 
     def _recalled(self, rng: np.random.Generator) -> list[Generation]:

@@ -151,7 +151,6 @@ def _check_learning(mind: Mind, said: Sequence[Generation], tolerance: float) ->
     )
     _check_matrices(mind, weights)
     before, saved = mind.score(said), through_checkpoint(mind.state())
-    _check_imitating(mind, said)
     slope = _slope(weights, before)
     likelier = _moved(mind, said, weights, slope, 1.0)
     base = mind.base_log_probs(said)
@@ -166,13 +165,6 @@ def _check_learning(mind: Mind, said: Sequence[Generation], tolerance: float) ->
     mind.load_state(saved)
     restored = mind.score(said).log_probs == before.log_probs
     assert bool(restored[before.mask].all()), "load_state(state()) brings the log-probabilities back to the last bit"
-
-
-def _check_imitating(mind: Mind, said: Sequence[Generation]) -> None:
-    once, again, scores = mind.imitate(said, 1), mind.imitate(said, 1), mind.score(said)
-    assert once.mask.tolist() == scores.mask.tolist(), "imitate gives a row for each generation, as score does"
-    assert bool((once.log_probs == again.log_probs)[once.mask].all()), "imitate gives the same for the same seed"
-    assert once.log_probs.requires_grad, "the log-probabilities of imitate have a gradient"
 
 
 def _check_matrices(mind: Mind, weights: Sequence[torch.nn.Parameter]) -> None:

@@ -23,7 +23,7 @@ from autotelic.minds.config import LearnerConfig
 from autotelic.minds.memory import memory_errors
 from autotelic.minds.tiny.base import base_weights
 from autotelic.minds.tiny.form import Form
-from autotelic.minds.tiny.network import Drop, Network, Past, dropping, whole
+from autotelic.minds.tiny.network import Network, Past
 from autotelic.minds.tiny.vocabulary import END, PAD, Vocabulary, padded
 
 LONGEST = 1024  # positions: prompt and answer together
@@ -39,7 +39,6 @@ class TinyConfig(MindConfig):
     layers: int = 3  # different blocks
     loops: int = 1  # times that they are run over
     base_steps: int = 300  # updates of the base weights, 64 texts each
-    dropout: float = 0.0  # share of its numbers left out, by chance, while it imitates: less is learned by heart
     mask: bool = False  # whether it writes only what keeps the form of the world's texts
     learner: LearnerConfig = field(
         default_factory=lambda: LearnerConfig(
@@ -80,8 +79,6 @@ class TinyConfig(MindConfig):
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.width % (2 * self.heads):
             raise UserError(f"width is {self.width}; it must be a multiple of 2 x heads = {2 * self.heads}")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout is {self.dropout}; it must be 0 or more and below 1")
         if not self.max_tokens < LONGEST:
             raise UserError(f"max_tokens is {self.max_tokens}; it must be below {LONGEST}")
 
@@ -259,21 +256,18 @@ class TinyMind(Mind):
     def score(self, generations: Sequence[Generation]) -> Scores:
         return self._score(self.network, generations)
 
-    def imitate(self, generations: Sequence[Generation], seed: int) -> Scores:
-        return self._score(self.network, generations, dropping(self.config.dropout, seed))
-
     @torch.no_grad()
     def base_log_probs(self, generations: Sequence[Generation]) -> Tensor:
         if self._base is None:
             raise ValueError("this mind was not made for a world: it has no base weights")
         return self._score(self._base, generations).log_probs
 
-    def _score(self, network: Network, generations: Sequence[Generation], drop: Drop = whole) -> Scores:
+    def _score(self, network: Network, generations: Sequence[Generation]) -> Scores:
         rows = _by_prompt(generations)
         table, _ = padded([generation.tokens for generation in generations])
         mask = table != PAD
         read = self._read_whole if len(rows) == len(generations) else self._read_shared
-        hidden = read(network, generations, rows, table, drop)
+        hidden = read(network, generations, rows, table)
         log_probs = hidden.new_zeros(table.shape)
         entropy = hidden.new_zeros(table.shape)
         places = None if self._form is None else self._form.places([each.prompt for each in generations], table)[mask]
@@ -283,17 +277,17 @@ class TinyMind(Mind):
         return Scores(log_probs, entropy, hidden, mask)
 
     def _read_whole(
-        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor, drop: Drop
+        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor
     ) -> Tensor:
         """The hidden states that answers come from, where each has a prompt of its own: both are read in one go."""
         ids, lengths = padded([np.concatenate([each.prompt, each.tokens[:-1]]) for each in generations])
-        hidden, _ = network.read(ids, lengths, drop)
+        hidden, _ = network.read(ids, lengths)
         begins = torch.tensor([len(each.prompt) for each in generations])[:, None] - 1
         places = (begins + torch.arange(table.shape[1])).clamp(max=ids.shape[1] - 1)
         return hidden[torch.arange(len(ids))[:, None], places]
 
     def _read_shared(
-        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor, drop: Drop
+        self, network: Network, generations: Sequence[Generation], rows: Sequence[list[int]], table: Tensor
     ) -> Tensor:
         """Answers to one prompt side by side, the prompt read once."""
         answers = max(map(len, rows))
@@ -304,12 +298,12 @@ class TinyMind(Mind):
         grid = torch.full((len(rows) * answers, table.shape[1]), PAD)
         grid[place] = table
         grid = grid.view(len(rows), answers, -1)
-        hidden, context = network.read(ids, lengths, drop)
+        hidden, context = network.read(ids, lengths)
         first = hidden[torch.arange(len(ids)), lengths - 1][:, None, None].expand(-1, answers, 1, -1)
         # The last token of an answer predicts nothing.
         rest = first[:, :, :0]
         if grid.shape[2] > 1:
-            rest = network.follow(grid[:, :, :-1], grid[:, :, 1:] != PAD, context, drop=drop)
+            rest = network.follow(grid[:, :, :-1], grid[:, :, 1:] != PAD, context)
         return torch.cat([first, rest], 2).flatten(0, 1)[place]
 
     def pieces(self, generations: Sequence[Generation]) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ from them, either a whole answer at a time (scoring) or a token at a time (sampl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,9 +17,6 @@ from torch.nn import functional
 from autotelic.minds.tiny.vocabulary import Vocabulary
 
 _PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32, 50, 64, 100, 128, 200, 256, 400)
-
-# What is left of something that was computed (see `dropping`).
-Drop = Callable[[Tensor], Tensor]
 
 _FIRST = 16  # tokens that there is memory for at first
 _FAR = 128  # distances from a mark that are told apart
@@ -37,18 +34,6 @@ class Prompts:
     def keep(self, rows: Tensor) -> Prompts:
         cache = [(key[rows], value[rows]) for key, value in self.cache]
         return Prompts(self.lengths[rows], self.mark[rows], self.distance[rows], cache)
-
-
-def whole(x: Tensor) -> Tensor:
-    return x
-
-
-def dropping(share: float, seed: int) -> Drop:
-    """Leaves out a share of all numbers, by chance, and makes the others larger (dropout)."""
-    if not share:
-        return whole
-    chance = torch.Generator().manual_seed(seed)
-    return lambda x: x * torch.empty_like(x).bernoulli_(1 - share, generator=chance).div_(1 - share)
 
 
 class Block(nn.Module):
@@ -69,12 +54,12 @@ class Block(nn.Module):
         x = functional.linear(self.norm1(x), joined).view(len(x), 3, self.heads, -1, 2)
         return torch.view_as_real(torch.view_as_complex(x) * turns).flatten(-2)
 
-    def finish(self, x: Tensor, attended: Tensor, drop: Drop) -> Tensor:
-        x = x + drop(self.out(attended))
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        x = x + self.out(attended)
         inner = functional.linear(self.norm2(x), torch.cat([self.up.weight, self.gate.weight]))
         one, other = inner.chunk(2, -1)
         # Products of what two units see: arithmetic is made of them.
-        return x + drop(self.down(drop(one * other)))
+        return x + self.down(one * other)
 
 
 class Network(nn.Module):
@@ -123,23 +108,23 @@ class Network(nn.Module):
             self.embedding.weight[token, : len(known)] = known
             self.embedding.weight[token, len(known) :] *= 0.1
 
-    def read(self, ids: Tensor, lengths: Tensor, drop: Drop = whole) -> tuple[Tensor, Prompts]:
+    def read(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Prompts]:
         """Prompts [batch, time], padded on the right: the hidden states [batch, time, width], and what answers need."""
         batch, time = ids.shape
         mark, distance = self._marks(ids, ids[:, 0], torch.zeros_like(lengths))
         places = (torch.arange(time) < lengths[:, None]).flatten().nonzero()[:, 0]
-        x = drop(self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places]))
+        x = self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places])
         turns = self.turns[places % time]
         causal = torch.full((time, time), -torch.inf).triu(1)
         cache = []
         for block in self._passes():
             query, key, value = _rows(block.heads_of(x, turns), (batch, time), places)
             attended = _attend_self(query, key, value, causal)
-            x = block.finish(x, attended.transpose(1, 2).reshape(batch * time, -1)[places], drop)
+            x = block.finish(x, attended.transpose(1, 2).reshape(batch * time, -1)[places])
             cache.append((key, value))
-        hidden = x.new_zeros(batch * time, x.shape[-1]).index_copy(0, places, self.norm(x)).view(batch, time, -1)
+        whole = x.new_zeros(batch * time, x.shape[-1]).index_copy(0, places, self.norm(x)).view(batch, time, -1)
         ends = torch.arange(batch), lengths - 1
-        return hidden, Prompts(lengths, mark[ends], distance[ends] + 1, cache)
+        return whole, Prompts(lengths, mark[ends], distance[ends] + 1, cache)
 
     def _marks(self, ids: Tensor, mark: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
         """The last mark at or before each token [..., time] and its distance from it, where the first token stands at
@@ -153,9 +138,7 @@ class Network(nn.Module):
     def _seen(self, ids: Tensor, mark: Tensor, distance: Tensor) -> Tensor:
         return self.embedding(ids) + self.mark(mark) + self.distance(distance.clamp(max=_FAR - 1))
 
-    def follow(
-        self, ids: Tensor, known: Tensor, prompts: Prompts, past: Past | None = None, drop: Drop = whole
-    ) -> Tensor:
+    def follow(self, ids: Tensor, known: Tensor, prompts: Prompts, past: Past | None = None) -> Tensor:
         """The hidden states [batch, answers, time, width] of answers [batch, answers, time] to prompts, where `known`
         says that there is a token. With `past` they carry on from the tokens in it, and are added to it."""
         batch, answers, time = ids.shape
@@ -166,7 +149,7 @@ class Network(nn.Module):
             mark, distance = self._marks(ids, past.mark, past.distance)
             past.mark, past.distance = mark[..., -1], distance[..., -1] + 1
         places = known.flatten().nonzero()[:, 0]
-        x = drop(self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places]))
+        x = self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places])
         turns = self.turns[prompts.lengths[places // (answers * time)] + before + places % time]
         beyond = torch.arange(prompts.cache[0][0].shape[2]) >= prompts.lengths[:, None]
         blocked = torch.zeros(beyond.shape).masked_fill(beyond, -torch.inf)[:, None, None, None]
@@ -176,12 +159,11 @@ class Network(nn.Module):
             if past is not None:
                 key, value = past.grown(turn, key, value)
             attended = _attend(query, key, value, *prompts.cache[turn], blocked, causal)
-            attended = attended.permute(0, 2, 3, 1, 4).reshape(batch * answers * time, -1)
-            x = block.finish(x, attended[places], drop)
+            x = block.finish(x, attended.permute(0, 2, 3, 1, 4).reshape(batch * answers * time, -1)[places])
         if past is not None:
             past.length += time
-        hidden = x.new_zeros(known.numel(), x.shape[-1]).index_copy(0, places, self.norm(x))
-        return hidden.view(batch, answers, time, -1)
+        whole = x.new_zeros(known.numel(), x.shape[-1]).index_copy(0, places, self.norm(x))
+        return whole.view(batch, answers, time, -1)
 
     def _passes(self) -> Iterator[Block]:
         for _ in range(self.loops):

@@ -96,7 +96,6 @@ class ArmWorldConfig:
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
             "player": {
                 "max_tokens": 32,
-                "dropout": 0.1,
                 "learner": {
                     "replay_size": 384,
                     "replay_proposals": 0.11,
