@@ -49,7 +49,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "random proposer": ("proposer=grammar", "solver=tiny"),
 }
 EVERY = 10  # steps between checkpoints
-SETTINGS = 3  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
+SETTINGS = 4  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
 GUESSES = 16  # random answers to each held-out task: one each would say what guessing comes to within 4 % at best
 
 

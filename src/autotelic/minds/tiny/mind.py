@@ -38,6 +38,7 @@ class TinyConfig(MindConfig):
     heads: int = 4
     layers: int = 3  # different blocks
     loops: int = 1  # times that they are run over
+    matching: int = 0  # if not 0: heads look for tokens like the one they look from, and so many places behind such
     base_steps: int = 300  # updates of the base weights, 64 texts each
     mask: bool = False  # whether it writes only what keeps the form of the world's texts
     learner: LearnerConfig = field(
@@ -77,6 +78,8 @@ class TinyConfig(MindConfig):
         for name in ("width", "heads", "layers", "loops"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.matching < 0:
+            raise UserError(f"matching is {self.matching}; it must be 0 or more")
         if self.width % (2 * self.heads):
             raise UserError(f"width is {self.width}; it must be a multiple of 2 x heads = {2 * self.heads}")
         if not self.max_tokens < LONGEST:
@@ -142,7 +145,8 @@ class TinyMind(Mind):
         config = self.config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            return Network(self.vocabulary, config.width, config.heads, config.layers, config.loops, LONGEST)
+            shape = config.width, config.heads, config.layers, config.loops, config.matching
+            return Network(self.vocabulary, *shape, LONGEST)
 
     # Sampling
 

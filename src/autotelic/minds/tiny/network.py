@@ -14,32 +14,40 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autotelic.minds.tiny.vocabulary import Vocabulary
+from autotelic.minds.tiny.vocabulary import PAD, Vocabulary
 
 _PERIODS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 32, 50, 64, 100, 128, 200, 256, 400)
 
 _FIRST = 16  # tokens that there is memory for at first
 _FAR = 128  # distances from a mark that are told apart
+_FAVOUR = 2.0  # what is added to attention where a head favours it, at first
 
 
 @dataclass(frozen=True)
 class Prompts:
     """What answers need of the prompts they follow, a row each."""
 
+    ids: Tensor
     lengths: Tensor
+    tail: Tensor  # the last tokens
     mark: Tensor  # the last mark
     distance: Tensor  # of the first token of an answer from that mark
     cache: list[tuple[Tensor, Tensor]]  # keys and values [batch, heads, time, part] of each pass through a block
 
     def keep(self, rows: Tensor) -> Prompts:
         cache = [(key[rows], value[rows]) for key, value in self.cache]
-        return Prompts(self.lengths[rows], self.mark[rows], self.distance[rows], cache)
+        own = (self.ids, self.lengths, self.tail, self.mark, self.distance)
+        return Prompts(*(each[rows] for each in own), cache)
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, matching: int) -> None:
         super().__init__()
         self.heads = heads
+        # What each head adds to its attention to tokens that are the same, or 1, 2 … places behind such (see `_same`):
+        # one head each at first, as far as there are heads, and the last none.
+        favours = _FAVOUR * torch.eye(heads, matching + 1) * (torch.arange(heads) < heads - 1)[:, None]
+        self.favours = nn.Parameter(favours.flatten()) if matching else None
         inner = 8 * width // 3
         # Not RMSNorm: only this one is a single operation on a CPU.
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
@@ -54,6 +62,12 @@ class Block(nn.Module):
         x = functional.linear(self.norm1(x), joined).view(len(x), 3, self.heads, -1, 2)
         return torch.view_as_real(torch.view_as_complex(x) * turns).flatten(-2)
 
+    def favoured(self, same: Tensor | None, blocked: Tensor) -> Tensor:
+        """What is added to attention: what blocks it, and for each head what it favours."""
+        if self.favours is None or same is None:
+            return blocked
+        return torch.einsum("ho,bo...->bh...", self.favours.view(self.heads, -1), same) + blocked
+
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         x = x + self.out(attended)
         inner = functional.linear(self.norm2(x), torch.cat([self.up.weight, self.gate.weight]))
@@ -66,20 +80,24 @@ class Network(nn.Module):
     """`layers` different blocks, run `loops` times over: what is learned of one operation serves the next one too.
 
     A token is seen with the last mark before it (`<input>`, `<answer>`) and its distance from that mark: the third item
-    of an answer finds the third item of an input without counting. Tokens are computed on side by side, without the
+    of an answer finds the third item of an input without counting. With `matching`, heads look from the start for where
+    the same token stood before, and so many places behind: what was said of a name is found by the name. That can be
+    learned too, but late, and meanwhile texts are learned by heart. Tokens are computed on side by side, without the
     padding between them; only attention lays them out in rows.
     """
 
     turns: Tensor
     is_mark: Tensor
 
-    def __init__(self, vocabulary: Vocabulary, width: int, heads: int, layers: int, loops: int, longest: int) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, width: int, heads: int, layers: int, loops: int, matching: int, longest: int
+    ) -> None:
         super().__init__()
-        self.heads, self.loops, self.passes = heads, loops, layers * loops
+        self.heads, self.loops, self.passes, self.matching = heads, loops, layers * loops, matching
         tokens = len(vocabulary)
         self.embedding = nn.Embedding(tokens, width)
         self.mark, self.distance = nn.Embedding(tokens, width), nn.Embedding(_FAR, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.blocks = nn.ModuleList(Block(width, heads, matching) for _ in range(layers))
         self.norm = nn.LayerNorm(width, bias=False)
         self.sharpness = nn.Parameter(torch.tensor(1 / math.sqrt(width)))
         # Rotary positions: queries and keys are turned, as complex numbers, and values are not.
@@ -115,16 +133,27 @@ class Network(nn.Module):
         places = (torch.arange(time) < lengths[:, None]).flatten().nonzero()[:, 0]
         x = self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places])
         turns = self.turns[places % time]
-        causal = torch.full((time, time), -torch.inf).triu(1)
+        line = torch.cat([ids.new_full((batch, self.matching), PAD), ids], 1)
+        same = self._same(ids, line)
+        causal = torch.full((1, time, time), -torch.inf).triu(1)
         cache = []
         for block in self._passes():
             query, key, value = _rows(block.heads_of(x, turns), (batch, time), places)
-            attended = _attend_self(query, key, value, causal)
+            attended = _attend_self(query, key, value, block.favoured(same, causal))
             x = block.finish(x, attended.transpose(1, 2).reshape(batch * time, -1)[places])
             cache.append((key, value))
         whole = x.new_zeros(batch * time, x.shape[-1]).index_copy(0, places, self.norm(x)).view(batch, time, -1)
         ends = torch.arange(batch), lengths - 1
-        return whole, Prompts(lengths, mark[ends], distance[ends] + 1, cache)
+        tail = line.gather(1, lengths[:, None] + torch.arange(self.matching))
+        return whole, Prompts(ids, lengths, tail, mark[ends], distance[ends] + 1, cache)
+
+    def _same(self, ids: Tensor, line: Tensor) -> Tensor | None:
+        """[batch, matching + 1, …, time, keys]: which tokens of a line, but for its first `matching`, are the same as
+        each of these, or 1, 2 … places behind one that is."""
+        if not self.matching:
+            return None
+        before = line.unfold(-1, self.matching + 1, 1).flip(-1)  # each, and those before it
+        return (before.movedim(-1, 1)[..., None, :] == ids[:, None, ..., None]).float()
 
     def _marks(self, ids: Tensor, mark: Tensor, distance: Tensor) -> tuple[Tensor, Tensor]:
         """The last mark at or before each token [..., time] and its distance from it, where the first token stands at
@@ -145,20 +174,26 @@ class Network(nn.Module):
         before = 0 if past is None else past.length
         if past is None:
             mark, distance = self._marks(ids, prompts.mark[:, None], prompts.distance[:, None])
+            line = torch.cat([prompts.tail[:, None].expand(-1, answers, -1), ids], -1)
         else:
             mark, distance = self._marks(ids, past.mark, past.distance)
-            past.mark, past.distance = mark[..., -1], distance[..., -1] + 1
+            line = torch.cat([past.line, ids], -1)
+            past.mark, past.distance, past.line = mark[..., -1], distance[..., -1] + 1, line
         places = known.flatten().nonzero()[:, 0]
         x = self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places])
         turns = self.turns[prompts.lengths[places // (answers * time)] + before + places % time]
         beyond = torch.arange(prompts.cache[0][0].shape[2]) >= prompts.lengths[:, None]
         blocked = torch.zeros(beyond.shape).masked_fill(beyond, -torch.inf)[:, None, None, None]
         causal = torch.full((time, before + time), -torch.inf).triu(before + 1)
+        start = prompts.ids.new_full((batch, self.matching), PAD)
+        same_in_prompt = self._same(ids, torch.cat([start, prompts.ids], 1)[:, None])
+        same = self._same(ids, line)
         for turn, block in enumerate(self._passes()):
             query, key, value = _rows(block.heads_of(x, turns), (batch, answers, time), places)
             if past is not None:
                 key, value = past.grown(turn, key, value)
-            attended = _attend(query, key, value, *prompts.cache[turn], blocked, causal)
+            added = block.favoured(same_in_prompt, blocked), block.favoured(same, causal)
+            attended = _attend(query, key, value, *prompts.cache[turn], *added)
             x = block.finish(x, attended.permute(0, 2, 3, 1, 4).reshape(batch * answers * time, -1)[places])
         if past is not None:
             past.length += time
@@ -188,6 +223,7 @@ class Past:
         heads, width, batch = network.heads, network.embedding.embedding_dim, len(prompts.lengths)
         self.mark = prompts.mark[:, None].expand(-1, answers)  # the last one before the next token,
         self.distance = prompts.distance[:, None].expand(-1, answers)  # and how far that token is from it
+        self.line = prompts.tail[:, None].expand(-1, answers, -1)  # the prompt's last tokens, and all since
         shape = (batch, heads, answers, _FIRST, width // heads)
         self._memory = [(torch.empty(shape), torch.empty(shape)) for _ in range(network.passes)]
         self.length = 0
@@ -204,7 +240,7 @@ class Past:
 
     def keep(self, rows: Tensor) -> None:
         """Forgets all other rows."""
-        self.mark, self.distance = self.mark[rows], self.distance[rows]
+        self.mark, self.distance, self.line = self.mark[rows], self.distance[rows], self.line[rows]
         rows = rows.nonzero()[:, 0]
         room = self._memory[0][0].shape[3]
         self._memory = [
@@ -225,11 +261,11 @@ def _rows(tokens: Tensor, shape: tuple[int, ...], places: Tensor) -> Tensor:
     return table.unflatten(0, shape).movedim((-3, -2), (0, 2)).contiguous()
 
 
-def _attend_self(query: Tensor, key: Tensor, value: Tensor, causal: Tensor) -> Tensor:
+def _attend_self(query: Tensor, key: Tensor, value: Tensor, added: Tensor) -> Tensor:
     """Attention of texts [batch, heads, time, part] to themselves. They are short: for such, whole tables of weights
     take a third of the time that torch's own attention does."""
     query, key, value, shape = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1), query.shape
-    weights = torch.baddbmm(causal[None], query, key.mT, alpha=1 / math.sqrt(shape[-1])).softmax(-1)
+    weights = torch.baddbmm(added.flatten(0, -3), query, key.mT, alpha=1 / math.sqrt(shape[-1])).softmax(-1)
     return torch.bmm(weights, value).view(shape)
 
 

@@ -96,6 +96,8 @@ class ArmWorldConfig:
             # Of so few texts, those that went well would soon be known by heart, and no others tried.
             "player": {
                 "max_tokens": 32,
+                # Few texts, all of them about things with names: without it they are learned by heart.
+                "matching": 2,
                 "learner": {
                     "replay_size": 384,
                     "replay_proposals": 0.11,
