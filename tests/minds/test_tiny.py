@@ -11,10 +11,13 @@ from autotelic.errors import UserError
 from autotelic.minds.base import Generation
 from autotelic.minds.tiny import base
 from autotelic.minds.tiny.mind import LONGEST, TinyConfig, TinyMind
-from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
+from autotelic.minds.tiny.network import Past
+from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary, padded
 
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
 PROMPTS = ["<ask>a, b<answer>", "<ask>ab<input>1, 12, -3<answer>", "<ask><answer>"]
+
+SHAPES = [{}, {"heads": 8, "matching": 4}]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,18 +56,18 @@ def test_samples_come_prompt_by_prompt():
     assert [each.prompt.tolist() for each in said] == [mind.vocabulary.encode(p) for p in PROMPTS for _ in range(3)]
 
 
-@pytest.mark.parametrize("matching", [0, 2])
-def test_scored_log_probabilities_are_those_of_sampling(matching: int):
-    mind = mind_of(matching=matching)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_scored_log_probabilities_are_those_of_sampling(shape):
+    mind = mind_of(**shape)
     said = sampled(mind, n=5)
     scores = mind.score(said)
     for row, each in zip(scores.log_probs.detach().numpy(), said, strict=True):
         np.testing.assert_allclose(row[: len(each.tokens)], each.log_probs, atol=1e-4)
 
 
-@pytest.mark.parametrize("matching", [0, 2])
-def test_a_score_does_not_depend_on_what_else_is_in_the_batch(matching: int):
-    mind = mind_of(matching=matching)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_score_does_not_depend_on_what_else_is_in_the_batch(shape):
+    mind = mind_of(**shape)
     said = sampled(mind)
     together = mind.score(said)
     for at, each in enumerate(said):
@@ -75,9 +78,9 @@ def test_a_score_does_not_depend_on_what_else_is_in_the_batch(matching: int):
         torch.testing.assert_close(alone.hidden[0], together.hidden[at, :length], atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("matching", [0, 2])
-def test_answers_that_share_their_prompt_score_as_each_does_alone(matching: int):
-    mind = mind_of(matching=matching)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_answers_that_share_their_prompt_score_as_each_does_alone(shape):
+    mind = mind_of(**shape)
     prompt = np.array(mind.vocabulary.encode("<ask>ab, 12, -3<input>b, ab, 12<answer>"), np.int32)
     texts = ("12, ab", "<answer>12", "ab", "b, b, 12")
     said = [Generation("", prompt, np.array(mind.vocabulary.encode(text), np.int32)) for text in texts]
@@ -87,10 +90,10 @@ def test_answers_that_share_their_prompt_score_as_each_does_alone(matching: int)
         torch.testing.assert_close(row[: len(alone)], alone, atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("matching", [0, 2])
-def test_an_answer_reads_like_the_same_tokens_in_a_prompt(matching: int):
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_an_answer_reads_like_the_same_tokens_in_a_prompt(shape):
     """Marks inside an answer count as they do inside a prompt: what is learned from whole texts holds when writing."""
-    mind = mind_of(matching=matching)
+    mind = mind_of(**shape)
     ids = mind.vocabulary.encode("<ask>ab, 12<answer>ab<input>12, ab")
     cut = mind.vocabulary.encode("<ask>ab, 12<answer>")
     whole, _ = mind.network.read(torch.tensor([ids]), torch.tensor([len(ids)]))
@@ -99,8 +102,24 @@ def test_an_answer_reads_like_the_same_tokens_in_a_prompt(matching: int):
     torch.testing.assert_close(scores.hidden[0], whole[0, len(cut) - 1 : -1], atol=1e-4, rtol=0)
 
 
+@torch.no_grad()
+def test_what_is_read_stays_right_when_prompts_whose_answers_have_ended_are_dropped():
+    """One prompt of many goes on: the rest is cut away between two tokens."""
+    mind = mind_of(heads=4, matching=2)
+    ids, lengths = padded([mind.vocabulary.encode(text) for text in PROMPTS])
+    _, prompts = mind.network.read(ids, lengths)
+    past = Past(mind.network, prompts, 1)
+    first, then = torch.tensor([[[4]], [[4]], [[4]]]), torch.tensor([[[10]]])
+    mind.network.follow(first, torch.ones_like(first, dtype=torch.bool), prompts, past)
+    kept = torch.tensor([False, True, False])
+    past.keep(kept)
+    cut = mind.network.follow(then, torch.ones_like(then, dtype=torch.bool), prompts.keep(kept), past)
+    said = Generation("", ids[1, : lengths[1]].numpy().astype(np.int32), np.array([4, 10, END], np.int32))
+    torch.testing.assert_close(cut[0, 0, 0], mind.score([said]).hidden[0, 2], atol=1e-4, rtol=0)
+
+
 def test_matching_finds_the_same_token_and_what_stands_behind_it():
-    mind = mind_of(matching=2)
+    mind = mind_of(heads=4, matching=2)
     ids = torch.tensor([[5, 6, 7, 5]])
     line = torch.cat([torch.zeros((1, 2), dtype=torch.long), ids], 1)
     same = mind.network._same(ids, line)
@@ -199,9 +218,9 @@ def test_answers_that_are_short_beside_their_prompt_are_scored_together(monkeypa
     assert all(homes[said[at].prompt.tobytes()] == number for number, piece in enumerate(pieces) for at in piece)
 
 
-@pytest.mark.parametrize("matching", [0, 1])
-def test_the_gradient_reaches_every_weight(matching: int):
-    mind = mind_of(matching=matching)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_gradient_reaches_every_weight(shape):
+    mind = mind_of(**shape)
     mind.score(sampled(mind)).log_probs.sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in mind.parameters())
 
@@ -249,7 +268,7 @@ def test_other_babble_means_other_base_weights(cache):
     assert len(list(cache.iterdir())) == 2
 
 
-@pytest.mark.parametrize("other", [{"heads": 4}, {"loops": 2}, {"matching": 1}, {"base_steps": 11}])
+@pytest.mark.parametrize("other", [{"heads": 4}, {"loops": 2}, {"heads": 4, "matching": 1}, {"base_steps": 11}])
 def test_another_network_means_other_base_weights(cache, other):
     trained(base_steps=10)
     trained(**{"base_steps": 10} | other)
@@ -292,7 +311,15 @@ def test_a_world_without_tokens_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"width": 30, "heads": 4}, {"layers": 0}, {"max_tokens": 4000}, {"temperature": 0.0}, {"matching": -1}]
+    "wrong",
+    [
+        {"width": 30, "heads": 4},
+        {"layers": 0},
+        {"max_tokens": 4000},
+        {"temperature": 0.0},
+        {"matching": -1},
+        {"matching": 3},
+    ],
 )
 def test_a_shape_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError):
