@@ -233,8 +233,8 @@ class Loop:
             base = next(iter(archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)), None)
             references = tuple(archive.sample_references([kind], config.references, rng))
             difficulty = config.wanted if wish.difficulty is None else wish.difficulty
-            rest = {"difficulty": difficulty, "wanted": wish.features}
-            requests.append(replace(told, references=references, base=base, **rest))
+            asked = replace(told, references=references, base=base)
+            requests.append(replace(asked, difficulty=difficulty, wanted=wish.features))
         return requests
 
     def _without_duplicates(self, results: Sequence[Task | Rejection]) -> list[Task | Rejection]:
