@@ -11,7 +11,7 @@ from autotelic.errors import UserError
 from autotelic.minds.base import Generation
 from autotelic.minds.tiny import base
 from autotelic.minds.tiny.mind import LONGEST, TinyConfig, TinyMind
-from autotelic.minds.tiny.network import Past
+from autotelic.minds.tiny.network import Block, Past
 from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary, padded
 
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
@@ -132,6 +132,8 @@ def test_a_head_attends_to_what_matching_favours():
     """From the second `a`, the token behind the first counts for more in a head whose favour is large."""
     mind = mind_of(matching=1, layers=1, heads=4)
     (block,) = mind.network.blocks
+    assert isinstance(block, Block)
+    assert block.favours is not None
     ids, lengths = torch.tensor([mind.vocabulary.encode("ab, 12ab")]), torch.tensor([4])
     read = []
     for favour in (0.0, 50.0):
