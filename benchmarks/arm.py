@@ -36,7 +36,6 @@ from autotelic.physics.arm.control import Arm
 from autotelic.play.evaluation import evaluate
 from autotelic.worlds.arm.controllers import Host
 from autotelic.worlds.arm.episodes import Job
-from autotelic.worlds.arm.kinds.base import Attempt
 from autotelic.worlds.arm.world import VERSION, ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Task
 from autotelic.worlds.code.sandbox import Sandbox
@@ -108,8 +107,8 @@ def answers_to(world: ArmWorld, tasks: Sequence[Task]) -> list[str]:
 
 def jobs_of(world: ArmWorld, tasks: Sequence[Task], answers: Sequence[str]) -> list[Job]:
     """The first start of each task."""
-    attempts = [world.kinds[task.kind].attempt(task, said, 0) for task, said in zip(tasks, answers, strict=True)]
-    return [attempt.jobs[0] for attempt in attempts if isinstance(attempt, Attempt)]
+    pairs = zip(tasks, answers, strict=True)
+    return [world.kinds[task.kind].attempt(task, said, 0).jobs[0] for task, said in pairs]
 
 
 class Clock:

@@ -11,17 +11,24 @@ from autotelic.errors import UserError
 from autotelic.minds.base import Generation
 from autotelic.minds.tiny import base
 from autotelic.minds.tiny.mind import LONGEST, TinyConfig, TinyMind
-from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary
+from autotelic.minds.tiny.network import Block, Past
+from autotelic.minds.tiny.vocabulary import END, UNKNOWN, Vocabulary, padded
 
 TOKENS = ("<ask>", "<input>", "<answer>", "a", "ab", "b", ", ", "1", "12", "-3", "\n")
 PROMPTS = ["<ask>a, b<answer>", "<ask>ab<input>1, 12, -3<answer>", "<ask><answer>"]
+
+SHAPES = [{}, {"heads": 8, "matching": 4}]
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def mind_of(**config) -> TinyMind:
     shape: dict[str, Any] = {"width": 32, "heads": 2, "layers": 2, "max_tokens": 12}
-    return TinyMind(TinyConfig(**shape | config), TOKENS)
+    mind = TinyMind(TinyConfig(**shape | config), TOKENS)
+    for name, weight in mind.network.named_parameters():
+        if name.endswith("favours"):  # some are 0 at first
+            torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(0))
+    return mind
 
 
 def sampled(mind: TinyMind, n: int = 3, seed: int = 0, **how) -> list[Generation]:
@@ -49,16 +56,18 @@ def test_samples_come_prompt_by_prompt():
     assert [each.prompt.tolist() for each in said] == [mind.vocabulary.encode(p) for p in PROMPTS for _ in range(3)]
 
 
-def test_scored_log_probabilities_are_those_of_sampling():
-    mind = mind_of()
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_scored_log_probabilities_are_those_of_sampling(shape):
+    mind = mind_of(**shape)
     said = sampled(mind, n=5)
     scores = mind.score(said)
     for row, each in zip(scores.log_probs.detach().numpy(), said, strict=True):
         np.testing.assert_allclose(row[: len(each.tokens)], each.log_probs, atol=1e-4)
 
 
-def test_a_score_does_not_depend_on_what_else_is_in_the_batch():
-    mind = mind_of()
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_score_does_not_depend_on_what_else_is_in_the_batch(shape):
+    mind = mind_of(**shape)
     said = sampled(mind)
     together = mind.score(said)
     for at, each in enumerate(said):
@@ -69,15 +78,78 @@ def test_a_score_does_not_depend_on_what_else_is_in_the_batch():
         torch.testing.assert_close(alone.hidden[0], together.hidden[at, :length], atol=1e-4, rtol=0)
 
 
-def test_an_answer_reads_like_the_same_tokens_in_a_prompt():
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_answers_that_share_their_prompt_score_as_each_does_alone(shape):
+    mind = mind_of(**shape)
+    prompt = np.array(mind.vocabulary.encode("<ask>ab, 12, -3<input>b, ab, 12<answer>"), np.int32)
+    texts = ("12, ab", "<answer>12", "ab", "b, b, 12")
+    said = [Generation("", prompt, np.array(mind.vocabulary.encode(text), np.int32)) for text in texts]
+    together = mind.score(said).log_probs
+    for row, each in zip(together, said, strict=True):
+        alone = mind.score([each]).log_probs[0]
+        torch.testing.assert_close(row[: len(alone)], alone, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_an_answer_reads_like_the_same_tokens_in_a_prompt(shape):
     """Marks inside an answer count as they do inside a prompt: what is learned from whole texts holds when writing."""
-    mind = mind_of()
-    ids = mind.vocabulary.encode("<ask>ab<answer>a<input>12, b")
-    cut = mind.vocabulary.encode("<ask>ab<answer>")
+    mind = mind_of(**shape)
+    ids = mind.vocabulary.encode("<ask>ab, 12<answer>ab<input>12, ab")
+    cut = mind.vocabulary.encode("<ask>ab, 12<answer>")
     whole, _ = mind.network.read(torch.tensor([ids]), torch.tensor([len(ids)]))
     answer = np.array(ids[len(cut) :], np.int32)
     scores = mind.score([Generation("", np.array(cut, np.int32), answer)])
     torch.testing.assert_close(scores.hidden[0], whole[0, len(cut) - 1 : -1], atol=1e-4, rtol=0)
+
+
+@torch.no_grad()
+def test_what_is_read_stays_right_when_prompts_whose_answers_have_ended_are_dropped():
+    """One prompt of many goes on: the rest is cut away between two tokens."""
+    mind = mind_of(heads=4, matching=2)
+    ids, lengths = padded([mind.vocabulary.encode(text) for text in PROMPTS])
+    _, prompts = mind.network.read(ids, lengths)
+    past = Past(mind.network, prompts, 1)
+    first, then = torch.tensor([[[4]], [[4]], [[4]]]), torch.tensor([[[10]]])
+    mind.network.follow(first, torch.ones_like(first, dtype=torch.bool), prompts, past)
+    kept = torch.tensor([False, True, False])
+    past.keep(kept)
+    cut = mind.network.follow(then, torch.ones_like(then, dtype=torch.bool), prompts.keep(kept), past)
+    said = Generation("", ids[1, : lengths[1]].numpy().astype(np.int32), np.array([4, 10, END], np.int32))
+    torch.testing.assert_close(cut[0, 0, 0], mind.score([said]).hidden[0, 2], atol=1e-4, rtol=0)
+
+
+def test_matching_finds_the_same_token_and_what_stands_behind_it():
+    mind = mind_of(heads=4, matching=2)
+    ids = torch.tensor([[5, 6, 7, 5]])
+    line = torch.cat([torch.zeros((1, 2), dtype=torch.long), ids], 1)
+    same = mind.network._same(ids, line)
+    assert same is not None
+    # From the last token: itself and the first; what is one place behind the first, and two.
+    assert same[0, :, 3].tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0]]
+
+
+def test_a_head_attends_to_what_matching_favours():
+    """From the second `a`, the token behind the first counts for more in a head whose favour is large."""
+    mind = mind_of(matching=1, layers=1, heads=4)
+    (block,) = mind.network.blocks
+    assert isinstance(block, Block)
+    assert block.favours is not None
+    ids, lengths = torch.tensor([mind.vocabulary.encode("ab, 12ab")]), torch.tensor([4])
+    read = []
+    for favour in (0.0, 50.0):
+        with torch.no_grad():
+            block.favours.zero_()
+            block.favours.view(4, 2)[:, 1] = favour
+        read.append(mind.network.read(ids, lengths)[0])
+    told, asked = ids.clone(), 3
+    told[0, 1] = mind.vocabulary.encode("b")[0]  # what stands behind the first one is another
+    with torch.no_grad():
+        other = mind.network.read(told, lengths)[0]
+    moved = (other - read[1])[0, asked].norm()
+    with torch.no_grad():
+        block.favours.zero_()
+        unfavoured = (mind.network.read(told, lengths)[0] - read[0])[0, asked].norm()
+    assert moved > 2 * unfavoured > 0
 
 
 def test_equal_seeds_give_equal_texts_whatever_torch_has_drawn():
@@ -148,8 +220,9 @@ def test_answers_that_are_short_beside_their_prompt_are_scored_together(monkeypa
     assert all(homes[said[at].prompt.tobytes()] == number for number, piece in enumerate(pieces) for at in piece)
 
 
-def test_the_gradient_reaches_every_weight():
-    mind = mind_of()
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_gradient_reaches_every_weight(shape):
+    mind = mind_of(**shape)
     mind.score(sampled(mind)).log_probs.sum().backward()
     assert all(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in mind.parameters())
 
@@ -197,7 +270,7 @@ def test_other_babble_means_other_base_weights(cache):
     assert len(list(cache.iterdir())) == 2
 
 
-@pytest.mark.parametrize("other", [{"heads": 4}, {"loops": 2}, {"base_steps": 11}])
+@pytest.mark.parametrize("other", [{"heads": 4}, {"loops": 2}, {"heads": 4, "matching": 1}, {"base_steps": 11}])
 def test_another_network_means_other_base_weights(cache, other):
     trained(base_steps=10)
     trained(**{"base_steps": 10} | other)
@@ -240,7 +313,15 @@ def test_a_world_without_tokens_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"width": 30, "heads": 4}, {"layers": 0}, {"max_tokens": 4000}, {"temperature": 0.0}]
+    "wrong",
+    [
+        {"width": 30, "heads": 4},
+        {"layers": 0},
+        {"max_tokens": 4000},
+        {"temperature": 0.0},
+        {"matching": -1},
+        {"matching": 3},
+    ],
 )
 def test_a_shape_that_cannot_be_is_one_line(wrong):
     with pytest.raises(UserError):

@@ -197,18 +197,15 @@ class Loop:
                 asked = self._requests(kind, wishes, rng)
                 said = self.proposer.propose(asked, seeds.generator(self.seed, "propose", step, turn, kind))
             with self._timed("admit", kind):
-                proposals = [
-                    Proposal(kind, sample.text, request.base) for request, sample in zip(asked, said, strict=True)
-                ]
-                admitted = self.world.admit(proposals, seeds.derive(self.seed, "admit", step, turn, kind))
-                made = self._without_duplicates(admitted)
+                pairs = zip(asked, said, strict=True)
+                proposals = [Proposal(kind, sample.text, request.base) for request, sample in pairs]
+                seed = seeds.derive(self.seed, "admit", step, turn, kind)
+                made = self._without_duplicates(self.world.admit(proposals, seed))
                 beside += self._beside(made)
             results += made
             requests += asked
             samples += said
-        self.became.update(
-            f"{result.kind}/{'admitted' if isinstance(result, Task) else result.outcome}" for result in results
-        )
+        self.became.update(f"{each.kind}/{'admitted' if isinstance(each, Task) else each.outcome}" for each in results)
         return Proposed(requests, samples, results, self._siblings(results, beside))
 
     def _beside(self, results: Sequence[Task | Rejection]) -> list[Sequence[Task]]:
@@ -216,10 +213,10 @@ class Loop:
         return [self.world.siblings(each) if isinstance(each, Task) else each.found for each in results]
 
     def _siblings(self, results: Sequence[Task | Rejection], beside: Sequence[Sequence[Task]]) -> list[Task]:
-        tasks = [result for result in results if isinstance(result, Task)]
         rounds = zip_longest(*beside)  # in turn: what is attempted of them is of as many tasks as there are
         found = {sibling.id: sibling for each in rounds for sibling in each if sibling is not None}
-        known = self.archive.known(list(found)) | {task.id for task in tasks} | self._heldout
+        made = {result.id for result in results if isinstance(result, Task)}
+        known = self.archive.known(list(found)) | made | self._heldout
         return [sibling for sibling in found.values() if sibling.id not in known]
 
     def _requests(self, kind: str, wishes: Sequence[Wish], rng: np.random.Generator) -> list[Request]:
@@ -233,10 +230,10 @@ class Loop:
         )
         requests: list[Request] = []
         for wish in wishes:
-            base = archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)
+            base = next(iter(archive.sample_references(self.world.kinds[kind].builds_on, 1, rng)), None)
             references = tuple(archive.sample_references([kind], config.references, rng))
             difficulty = config.wanted if wish.difficulty is None else wish.difficulty
-            asked = replace(told, references=references, base=base[0] if base else None)
+            asked = replace(told, references=references, base=base)
             requests.append(replace(asked, difficulty=difficulty, wanted=wish.features))
         return requests
 
@@ -261,8 +258,8 @@ class Loop:
         critiques: list[Sample] = []
         practised: list[Task] = []
         for kind in self.world.kinds:
-            siblings = [task for task in proposed.siblings if task.kind == kind]
-            new = [*proposed.tasks(kind), *siblings][: self.config.batch]
+            new = [*proposed.tasks(kind), *(task for task in proposed.siblings if task.kind == kind)]
+            new = new[: self.config.batch]
             missing = self.config.batch - len(new)
             chance = seeds.generator(self.seed, "curriculum", "practice", step, kind)
             again = self.curriculum.practise(kind, missing, chance, Pool(self.archive, kind, chance)) if missing else []
@@ -304,8 +301,7 @@ class Loop:
             admitted = [result for result in results if isinstance(result, Task)]
             found = [*admitted, *self._siblings(results, self._beside(results))]
         known = {made.id for made in (*proposed.results, *proposed.siblings) if isinstance(made, Task)}
-        became = {"admitted": len(admitted), "refused": len(results) - len(admitted)}
-        figures = {f"questions/{name}": float(count) for name, count in became.items()}
+        figures = {"questions/admitted": float(len(admitted)), "questions/refused": float(len(results) - len(admitted))}
         return [task for task in found if task.id not in known], figures
 
     def _judged(self, tasks: Sequence[Task], samples: Sequence[Sample], seed: int, kind: str) -> list[Verdict]:

@@ -223,9 +223,8 @@ def graceful_stop(announce: Callable[[str], None] | None = None) -> Iterator[Sto
 class TerminatedError(SystemExit):
     """SIGTERM, where nothing listens to it in another way."""
 
-    came = (
-        False  # whether one was raised since we listen: code that is not Python's may turn it into an error of its own
-    )
+    # Whether one was raised since we listen: code that is not Python's may turn it into an error of its own.
+    came = False
 
 
 def exit_on_sigterm() -> None:

@@ -133,6 +133,13 @@ def test_worked_examples_for_a_mind_that_does_not_converse_are_one_line(world):
         player_with(world, Recorder, shots=1)
 
 
+def test_kinds_that_replay_weighs_and_that_are_none_are_named(world):
+    config = TinyConfig()
+    config.learner.replay_weights = {"abdction": 2.0}
+    with pytest.raises(UserError, match=r"^learner\.replay_weights\.abdction: no such kind; did you mean abduction"):
+        registry.get("players", "tiny")(config, world)
+
+
 def test_an_answer_relabelled_is_the_same_text_under_the_prompt_of_another_task(world, tasks):
     player = registry.get("players", "tiny")(TinyConfig(width=16, heads=2, layers=1, base_steps=1), world)
     one, other = (

@@ -19,7 +19,7 @@ ANSWERS = {
     "hangs": (answer_text(f"{DEF}while True: pass"), "limit"),
     "sleeps": (answer_text(f"import time\n{DEF}time.sleep(60)"), "limit"),
     "ends its process": (answer_text(f"import os\n{DEF}os._exit(0)"), "crash"),
-    "exhausts the stack": (answer_text(f"import os\n{DEF}os.abort()"), "crash"),
+    "aborts": (answer_text(f"import os\n{DEF}os.abort()"), "crash"),
     "floods": (answer_text(f"import os\n{DEF}{FLOOD}"), "forged"),
     "starts a child": (answer_text(f"import os\n{DEF}os.fork()"), "escape"),
     "imports the judge": (answer_text(f"import autotelic.worlds.arm.goals\n{DEF}pass"), "exception"),

@@ -13,6 +13,9 @@ from autotelic.worlds.arm.kinds import KindConfig
 from autotelic.worlds.arm.library import SEEDS
 from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import Answer, Proposal, Rejection, Request, Task
+from autotelic.worlds.code.kinds.base import answer_text
+
+from .texts import REACH
 
 absent = pytest.mark.skipif(find_spec("ogbench") is None, reason="its files come with autotelic[ogbench]")
 
@@ -57,13 +60,19 @@ def test_prompts_say_which_robot_it_is_where_it_is_not_the_usual_one(other, worl
 
 
 @pytest.mark.parametrize("kind", ["deduction", "abduction"])
-def test_a_question_about_another_robot_than_is_played_with_has_no_brief_words(other, world, task_of, kind: str):
-    task = task_of(kind, SEEDS[kind])
-    assert world.kinds[kind].brief_answer(task)
-    assert other.kinds[kind].brief_answer(task) is None
-    assert world.kinds[kind].brief_solve_prompt(task)
-    with pytest.raises(UserError, match="about the robot arm7 has no brief wording where ur5e is played with"):
-        other.kinds[kind].brief_solve_prompt(task)
+def test_a_question_about_another_robot_than_is_played_with_is_refused(world, kind: str):
+    """Brief words name no robot: the same question would have two answers."""
+    text = SEEDS[kind].replace('{"objects"', '{"robot": "ur5e", "objects"', 1)
+    assert "ur5e" in text
+    (found,) = world.admit([Proposal(kind, text)], 1)
+    assert isinstance(found, Rejection)
+    assert (found.outcome, found.reason) == ("unknown", "questions are about the robot arm7")
+
+
+def test_what_an_answer_does_is_not_asked_about_another_robot(other, world, task_of):
+    task, answer = task_of("induction", SEEDS["induction"]), Answer(answer_text(REACH))
+    assert world.questions(task, answer)
+    assert other.questions(task, answer) == []
 
 
 def test_a_robot_that_there_is_not_is_named():

@@ -78,8 +78,8 @@ class TinyConfig(MindConfig):
         for name in ("width", "heads", "layers", "loops"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.matching < 0:
-            raise UserError(f"matching is {self.matching}; it must be 0 or more")
+        if self.matching and not 0 < self.matching <= self.heads - 2:  # one head stays free
+            raise UserError(f"matching is {self.matching}; it must be 0, or from 1 to heads - 2 = {self.heads - 2}")
         if self.width % (2 * self.heads):
             raise UserError(f"width is {self.width}; it must be a multiple of 2 x heads = {2 * self.heads}")
         if not self.max_tokens < LONGEST:
@@ -343,6 +343,7 @@ class TinyMind(Mind):
         known = {name: tuple(weight.shape) for name, weight in self.network.state_dict().items()}
         if {name: tuple(weight.shape) for name, weight in state.items()} != known:
             raise UserError(
-                "the weights saved are of a network of another shape: width, layers or the world's vocabulary differ"
+                "the weights saved are of a network of another shape: "
+                "width, layers, matching or the world's vocabulary differ"
             )
         self.network.load_state_dict(dict(state))

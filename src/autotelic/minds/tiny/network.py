@@ -27,7 +27,7 @@ _FAVOUR = 2.0  # what is added to attention where a head favours it, at first
 class Prompts:
     """What answers need of the prompts they follow, a row each."""
 
-    ids: Tensor
+    line: Tensor  # their tokens, behind as much padding as there are in a tail
     lengths: Tensor
     tail: Tensor  # the last tokens
     mark: Tensor  # the last mark
@@ -36,7 +36,7 @@ class Prompts:
 
     def keep(self, rows: Tensor) -> Prompts:
         cache = [(key[rows], value[rows]) for key, value in self.cache]
-        own = (self.ids, self.lengths, self.tail, self.mark, self.distance)
+        own = (self.line, self.lengths, self.tail, self.mark, self.distance)
         return Prompts(*(each[rows] for each in own), cache)
 
 
@@ -45,9 +45,9 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         # What each head adds to its attention to tokens that are the same, or 1, 2 … places behind such (see `_same`):
-        # one head each at first, as far as there are heads, and the last none.
-        favours = _FAVOUR * torch.eye(heads, matching + 1) * (torch.arange(heads) < heads - 1)[:, None]
-        self.favours = nn.Parameter(favours.flatten()) if matching else None
+        # at first one head each. One row, as it is no matrix to Muon, nor to be filled with noise.
+        favours = _FAVOUR * torch.eye(heads, matching + 1).flatten()
+        self.favours = nn.Parameter(favours) if matching else None
         inner = 8 * width // 3
         # Not RMSNorm: only this one is a single operation on a CPU.
         self.norm1, self.norm2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
@@ -145,7 +145,7 @@ class Network(nn.Module):
         whole = x.new_zeros(batch * time, x.shape[-1]).index_copy(0, places, self.norm(x)).view(batch, time, -1)
         ends = torch.arange(batch), lengths - 1
         tail = line.gather(1, lengths[:, None] + torch.arange(self.matching))
-        return whole, Prompts(ids, lengths, tail, mark[ends], distance[ends] + 1, cache)
+        return whole, Prompts(line, lengths, tail, mark[ends], distance[ends] + 1, cache)
 
     def _same(self, ids: Tensor, line: Tensor) -> Tensor | None:
         """[batch, matching + 1, …, time, keys]: which tokens of a line, but for its first `matching`, are the same as
@@ -177,7 +177,7 @@ class Network(nn.Module):
             line = torch.cat([prompts.tail[:, None].expand(-1, answers, -1), ids], -1)
         else:
             mark, distance = self._marks(ids, past.mark, past.distance)
-            line = torch.cat([past.line, ids], -1)
+            line = torch.cat([past.line, ids], -1) if self.matching else past.line
             past.mark, past.distance, past.line = mark[..., -1], distance[..., -1] + 1, line
         places = known.flatten().nonzero()[:, 0]
         x = self._seen(ids.flatten()[places], mark.flatten()[places], distance.flatten()[places])
@@ -185,9 +185,7 @@ class Network(nn.Module):
         beyond = torch.arange(prompts.cache[0][0].shape[2]) >= prompts.lengths[:, None]
         blocked = torch.zeros(beyond.shape).masked_fill(beyond, -torch.inf)[:, None, None, None]
         causal = torch.full((time, before + time), -torch.inf).triu(before + 1)
-        start = prompts.ids.new_full((batch, self.matching), PAD)
-        same_in_prompt = self._same(ids, torch.cat([start, prompts.ids], 1)[:, None])
-        same = self._same(ids, line)
+        same_in_prompt, same = self._same(ids, prompts.line[:, None]), self._same(ids, line)
         for turn, block in enumerate(self._passes()):
             query, key, value = _rows(block.heads_of(x, turns), (batch, answers, time), places)
             if past is not None:
@@ -270,15 +268,21 @@ def _attend_self(query: Tensor, key: Tensor, value: Tensor, added: Tensor) -> Te
 
 
 def _attend(
-    query: Tensor, key: Tensor, value: Tensor, prompt_key: Tensor, prompt_value: Tensor, blocked: Tensor, causal: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    prompt_key: Tensor,
+    prompt_value: Tensor,
+    added_to_prompt: Tensor,
+    added: Tensor,
 ) -> Tensor:
     """Attention of answers [batch, heads, answers, time, part] to their prompt [batch, heads, prompt, part], which all
     answers share without a copy, and to themselves."""
     batch, heads, answers, time, part = query.shape
     query = query / math.sqrt(part)
     to_prompt = query.reshape(batch, heads, answers * time, part) @ prompt_key.mT
-    to_prompt = to_prompt.view(batch, heads, answers, time, -1) + blocked
-    to_self = query @ key.mT + causal
+    to_prompt = to_prompt.view(batch, heads, answers, time, -1) + added_to_prompt
+    to_self = query @ key.mT + added
     weights = torch.cat([to_prompt, to_self], -1).softmax(-1)
     from_prompt, from_self = weights.split([to_prompt.shape[-1], to_self.shape[-1]], -1)
     shared = from_prompt.reshape(batch, heads, answers * time, -1) @ prompt_value

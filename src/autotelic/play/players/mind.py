@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autotelic import registry
 from autotelic.errors import UserError
 from autotelic.minds.base import Generation, Mind, MindConfig
 from autotelic.play.player import Metrics, Player, Sample
 from autotelic.runs.files import content_address
-from autotelic.worlds.base import Kind, Request, Task, Verdict, World
+from autotelic.worlds.base import KINDS, Kind, Request, Task, Verdict, World
 
 CRITICISE = (
     "That answer will now be run. Before it is: will it turn out right? Begin with yes or no, then say in a sentence or"
@@ -32,6 +33,10 @@ class MindPlayer(Player):
         super().__init__(config, world)
         if config.shots and not self.mind_class.converses:
             raise UserError(f"shots is {config.shots}, but {self.name} is asked one thing at a time: it must be 0")
+        known = [*world.kinds, *(kind for kind in KINDS if kind not in world.kinds)]
+        for kind in config.learner.replay_weights if self.mind_class.learns else ():
+            if kind not in known:
+                raise UserError(f"learner.replay_weights.{kind}: no such kind; {registry.nearest(kind, known)}")
         self.mind = self.mind_class.for_world(config, world.tokens, world.babble)
         self.exact, self.reads = self.mind.exact, self.mind.converses
         self.learner = None

@@ -57,7 +57,8 @@ FRICTION = (0.3, 1.5)
 PLACE = (-2.0, 2.0)
 YAW = (-3.14, 3.14)
 HORIZON = (1.0, 30.0)
-DRAWS = (2, 8)  # a success is confirmed at several starts
+DRAWS = (1, 8)
+CONFIRMED = 2  # starts, at least, that a proposed task confirms a success at
 HOLD = (0.1, 2.0)
 
 
@@ -194,15 +195,13 @@ def read(data: Mapping[str, Any]) -> ArmTask:
     )
     randomisation = _randomisation(data.get("randomisation", {}))
     setting = read_setting(data, anywhere=randomisation.position >= ANYWHERE)
-    goal = read_goal(data.get("goal"), setting.scene)
+    goal = read_predicates(data.get("goal"), setting.scene, "goal")
     horizon = number(data.get("horizon", 12.0), "horizon", HORIZON)
     success = data.get("success", {})
     require_keys(success, ("draws", "hold"), "success")
     draws = success.get("draws", 3)
     if type(draws) is not int or not DRAWS[0] <= draws <= DRAWS[1]:
-        raise RefusedError(
-            "bounds", f"success.draws is not {DRAWS[0]} to {DRAWS[1]}: a success is confirmed at several"
-        )
+        raise RefusedError("bounds", f"success.draws is not {DRAWS[0]} to {DRAWS[1]}")
     hold = number(success.get("hold", 0.3), "success.hold", HOLD)
     return ArmTask(setting, goal, randomisation, horizon, Success(draws, hold))
 
@@ -236,12 +235,10 @@ def _taken(spot: tuple[float, float], places: Sequence[Placement]) -> bool:
     return any(max(abs(spot[0] - x), abs(spot[1] - y)) < APART for x, y, _ in places)
 
 
-def read_goal(rows: Any, scene: Scene) -> tuple[Predicate, ...]:
-    """Predicates that shall all hold."""
-    found = read_predicates(rows, scene, "goal")
-    if reason := goals.contradiction(found):
+def check_goal(goal: Sequence[Predicate]) -> None:
+    """Refuses a goal that nothing can bring about, where one is proposed."""
+    if reason := goals.contradiction(goal):
         raise RefusedError("contradiction", reason)
-    return found
 
 
 def read_predicates(rows: Any, scene: Scene, what: str) -> tuple[Predicate, ...]:

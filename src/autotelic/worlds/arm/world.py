@@ -239,7 +239,7 @@ class ArmWorld(World):
             program, scene = kind.read(answer.text), kind.scene(task.spec)
         except RefusedError:  # it is no controller
             return []
-        if PREFIX in program or scene.marks:
+        if PREFIX in program or scene.marks or scene.robot != self.config.kind.robot:
             return []
         rng, starts = seeds.generator(0, "questions", content_address(task.id, program)), list[dict[str, Placement]]()
         for _ in range(ASKED):

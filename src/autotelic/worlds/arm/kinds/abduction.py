@@ -14,7 +14,7 @@ from autotelic.worlds.arm.goals import Predicate
 from autotelic.worlds.arm.kinds import base, questions
 from autotelic.worlds.arm.kinds.base import Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.kinds.questions import Question
-from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, blocks, parse, read_goal, read_setting
+from autotelic.worlds.arm.tasks import MAX_TEXT, Setting, blocks, check_goal, parse, read_predicates, read_setting
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -82,7 +82,7 @@ class Abduction(Question):
 
     def brief_solve_prompt(self, task: Task) -> str:
         spec = task.spec
-        scene = brief.scene_words(self.brief_setting(spec), False)
+        scene = brief.scene_words(read_setting(spec["setting"]), False)
         wanted = brief.goal_words(_goal(spec))
         head = f"{brief.kind(self.name)}{questions.words_of(spec)}"
         return f"{head}{brief.GOAL}{wanted}{brief.SCENE}{scene}{brief.ANSWER}"
@@ -92,8 +92,7 @@ class Abduction(Question):
         return json.dumps({f"{row['color']}_{row['shape']}": row["at"] for row in rows})
 
     def brief_answer(self, task: Task) -> str | None:
-        setting = read_setting(task.spec["setting"])
-        return brief.places_words(setting) if self.meant(setting) else None
+        return brief.places_words(read_setting(task.spec["setting"]))
 
     # From text to verdict
 
@@ -103,7 +102,8 @@ class Abduction(Question):
             raise RefusedError("trivial", "there is no thing to place")
         spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
         if "goal" in data:
-            goal = read_goal(data["goal"], setting.scene)
+            goal = read_predicates(data["goal"], setting.scene, "goal")
+            check_goal(goal)
             if goals.holds(goal, setting.scene, base.written_state(setting.scene, setting.start)):
                 raise RefusedError("goal_true", "the goal holds at the start")
             spec["goal"] = [predicate.plain() for predicate in goal]

@@ -24,7 +24,16 @@ from autotelic.worlds.arm.episodes import Ended, Job
 from autotelic.worlds.arm.goals import Predicate, State
 from autotelic.worlds.arm.kinds.worked import WORKED
 from autotelic.worlds.arm.skills import Skills
-from autotelic.worlds.arm.tasks import ANYWHERE, DRAWS, ROBOTS, Setting, kept, parse, read_setting, require_keys
+from autotelic.worlds.arm.tasks import (
+    ANYWHERE,
+    CONFIRMED,
+    DRAWS,
+    Setting,
+    kept,
+    parse,
+    read_setting,
+    require_keys,
+)
 from autotelic.worlds.base import Kind, Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -40,7 +49,7 @@ MARGIN = 0.005  # metres that things must be apart at a start that is given
 CHANGE = 0.005  # how far from true a predicate was that something has made true: what quivers does nothing
 PENETRATION = 0.003  # metres that things may be within each other
 UNSEEN = ("lost", "limit", "broken")  # how an episode ends that does not show what its controller comes to
-ATTACKS = ("forged", "escape", "crash")  # on the judge, by a controller: how an episode ends that is counted as such
+ATTACKS = ("forged", "escape", "crash")  # how an episode ends in which a controller turned on its sandbox
 
 
 @dataclass
@@ -54,8 +63,8 @@ class KindConfig:
 
     def __post_init__(self) -> None:
         robots.get(self.robot)
-        if self.draws and not DRAWS[0] <= self.draws <= DRAWS[1]:
-            raise UserError(f"world.kind.draws is {self.draws}; it must be 0, or {DRAWS[0]} to {DRAWS[1]}")
+        if self.draws and not CONFIRMED <= self.draws <= DRAWS[1]:
+            raise UserError(f"world.kind.draws is {self.draws}; it must be 0, or {CONFIRMED} to {DRAWS[1]}")
 
 
 @dataclass(frozen=True)
@@ -194,6 +203,8 @@ def read_question(proposal: Proposal, config: KindConfig, known: Sequence[str]) 
     data = parse(texts[0])
     require_keys(data, ("objects", "fixtures", "robot", *known), "a question")
     setting = read_setting({"robot": config.robot, **data})
+    if setting.scene.robot != config.robot:  # in brief words, which name none, it would have two answers
+        raise RefusedError("unknown", f"questions are about the robot {config.robot}")
     check_start(setting)
     return data, setting, read_controller(sources[0], config.rules)
 
@@ -421,5 +432,4 @@ SCENE_RULES = (
     "Objects are named COLOR_SHAPE: colours red, green, blue, yellow, orange, purple, cyan, white; shapes box,"
     " cylinder, sphere. Write a name, or an object with shape, color and, if they shall not be usual, size (half"
     " lengths; radius and half height; radius), mass, friction, and at: [x, y, yaw]. Fixtures are bin, drawer, button."
-    f" A robot may be named, one of {', '.join(ROBOTS)}."
 )

@@ -76,7 +76,7 @@ class Deduction(Question):
         )
 
     def brief_solve_prompt(self, task: Task) -> str:
-        spec, setting = task.spec, self.brief_setting(task.spec)
+        spec, setting = task.spec, read_setting(task.spec["setting"])
         calls, scene = questions.words_of(spec), brief.scene_words(setting, True)
         asked = brief.goal_words(_asked(spec))
         where = brief.worded([spec["object"]])
@@ -89,7 +89,7 @@ class Deduction(Question):
         """None where the prompt cannot say exactly where things start, or with which robot: what comes of it would not
         be true of what it names."""
         setting = read_setting(task.spec["setting"])
-        if not self.meant(setting) or brief.places_words(setting) is None:
+        if brief.places_words(setting) is None:
             return None
         return brief.worded([*("yes" if held else "no" for held in task.spec["held"]), task.spec["region"]])
 

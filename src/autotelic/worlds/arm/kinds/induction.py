@@ -21,7 +21,7 @@ from autotelic.worlds.arm.kinds import base
 from autotelic.worlds.arm.kinds.base import ArmKind, Attempt, Draft, Other, Tried
 from autotelic.worlds.arm.places import drawn_loads
 from autotelic.worlds.arm.skills import PREFIX, call_of, sort_of
-from autotelic.worlds.arm.tasks import ANYWHERE, ArmTask, blocks, parse, read
+from autotelic.worlds.arm.tasks import ANYWHERE, CONFIRMED, ROBOTS, ArmTask, blocks, check_goal, parse, read
 from autotelic.worlds.base import Proposal, Request, Task
 from autotelic.worlds.code.kinds.base import (
     Grade,
@@ -62,7 +62,8 @@ class Induction(ArmKind):
             base.goal_rules(),
             "randomisation.position is how far things may start from their place, up to 0.6, which is anywhere on the"
             " table; randomisation.yaw how far they may be turned; randomisation.mass and randomisation.friction, up to"
-            " 1, by what share they may be heavier and rougher; horizon the seconds there are.",
+            " 1, by what share they may be heavier and rougher; horizon the seconds there are."
+            f" A robot may be named, one of {', '.join(ROBOTS)}.",
             "A controller that reaches the goal may follow, in a ```python block. Then it is shown with the task where"
             " things began and ended once.",
             base.controller_rules(),
@@ -131,6 +132,11 @@ class Induction(ArmKind):
 
     def draft(self, proposal: Proposal) -> Draft:
         control = read({"robot": self.config.robot, **parse(proposal.text)})
+        check_goal(control.goal)
+        if control.success.draws < CONFIRMED:
+            raise RefusedError(
+                "bounds", f"success.draws is below {CONFIRMED}: a success is confirmed at several starts"
+            )
         shown = [body.rstrip("\n") for label, body in read_blocks(proposal.text) if label == "python"]
         if len(shown) > 1:
             raise RefusedError("format", "more than one ```python block")

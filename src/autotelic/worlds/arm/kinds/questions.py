@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from autotelic.errors import UserError
 from autotelic.physics.arm.scenes import COLORS, SHAPES, Placement, Scene
 from autotelic.worlds.arm import brief, canonical, controllers
 from autotelic.worlds.arm.episodes import Ended, Job
@@ -78,20 +77,6 @@ class Question(ArmKind):
     def expand_proposal(self, text: str, request: Request) -> str:
         calls, _, scene = text.partition(brief.SCENE)
         return proposed(brief.read_scene(scene), brief.program_of(calls))
-
-    def brief_setting(self, spec: Mapping[str, Any]) -> Setting:
-        setting = read_setting(spec["setting"])
-        if not self.meant(setting):
-            raise UserError(
-                f"a question about the robot {setting.scene.robot} has no brief wording where {self.config.robot} is"
-                " played with: take a player that reads full prompts"
-            )
-        return setting
-
-    def meant(self, setting: Setting) -> bool:
-        """Whether the robot is the one that brief words mean, which name none. With another, the same words would have
-        another answer."""
-        return setting.scene.robot == self.config.robot
 
     def scene(self, spec: Mapping[str, Any]) -> Scene:
         return read_setting(spec["setting"]).scene
