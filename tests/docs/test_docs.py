@@ -38,7 +38,7 @@ SMALL_WORLD = {
     "code": {"world.heldout": "false", "world.sandbox.servers": "2"},
     "arm": {"world.heldout": "false"},
 }
-SMALL_TINY = {"width": "16", "heads": "2", "layers": "1", "max_tokens": "24", "base_steps": "3"}
+SMALL_TINY = {"width": "16", "heads": "4", "layers": "1", "max_tokens": "24", "base_steps": "3"}
 SMALL_TRAIN = {
     "env.count": "4",
     "policy.hidden": "[8]",

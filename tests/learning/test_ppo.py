@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -103,7 +103,9 @@ def test_the_sampled_kl_is_right_on_average() -> None:
 def test_normalised_advantages_have_mean_zero_and_deviation_one(
     seed: int, size: int, centre: float, scale: float
 ) -> None:
-    found = normalised((draws(size, seed) * scale + centre).float())
+    known = draws(size, seed)
+    assume(known.std() > 0.2)  # two that are nearly equal are told apart by their rounding
+    found = normalised((known * scale + centre).float())
     assert found.mean().item() == pytest.approx(0, abs=1e-3)
     assert found.std(correction=0).item() == pytest.approx(1, abs=1e-3)
 

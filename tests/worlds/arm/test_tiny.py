@@ -19,7 +19,7 @@ from autotelic.worlds.base import KINDS
 torch = pytest.importorskip("torch")
 
 # Untrained as it is, it keeps to the form of most texts.
-SHAPE = ("player.width=16", "player.heads=2", "player.layers=1", "player.max_tokens=24", "player.base_steps=3")
+SHAPE = ("player.width=16", "player.heads=4", "player.layers=1", "player.max_tokens=24", "player.base_steps=3")
 OPTIONS = (
     *("world=arm", "world.workers=1", "world.heldout=false", "evaluate=false", "player=tiny", "player.mask=true"),
     *("loop.batch=4", "loop.proposals=4", "loop.attempts=2", "loop.questions=2", "checkpoint.every=2", *SHAPE),

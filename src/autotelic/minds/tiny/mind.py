@@ -78,8 +78,9 @@ class TinyConfig(MindConfig):
         for name in ("width", "heads", "layers", "loops"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be at least 1")
-        if self.matching and not 0 < self.matching <= self.heads - 2:  # one head stays free
-            raise UserError(f"matching is {self.matching}; it must be 0, or from 1 to heads - 2 = {self.heads - 2}")
+        most = max(0, self.heads - 2)  # a head for the token itself, and one that stays free
+        if not 0 <= self.matching <= most:
+            raise UserError(f"matching is {self.matching}; with {self.heads} heads it must be 0 to {most}")
         if self.width % (2 * self.heads):
             raise UserError(f"width is {self.width}; it must be a multiple of 2 x heads = {2 * self.heads}")
         if not self.max_tokens < LONGEST:

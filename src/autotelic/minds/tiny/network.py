@@ -36,8 +36,8 @@ class Prompts:
 
     def keep(self, rows: Tensor) -> Prompts:
         cache = [(key[rows], value[rows]) for key, value in self.cache]
-        own = (self.line, self.lengths, self.tail, self.mark, self.distance)
-        return Prompts(*(each[rows] for each in own), cache)
+        line, tail = self.line[rows], self.tail[rows]
+        return Prompts(line, self.lengths[rows], tail, self.mark[rows], self.distance[rows], cache)
 
 
 class Block(nn.Module):
