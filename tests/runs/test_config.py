@@ -107,6 +107,12 @@ def test_two_classes_together_bring_other_defaults_than_either_alone():
     assert ask("world=arm", "player=generic", "player.model=n").player.model == "n"
 
 
+def test_what_two_classes_bring_together_is_told_to_whichever_role_has_the_class():
+    asked = ask("world=arm", "player=busy", "solver=generic")
+    assert asked.solver.model == "m"
+    assert not hasattr(asked.player, "model")
+
+
 def test_what_the_user_says_wins_over_what_a_class_brings(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("loop: {batch: 5}", encoding="utf-8")

@@ -5,8 +5,8 @@ content is that class's own Config. The name stays in the composed section (`wor
 rebuilds a run. A preset, a YAML file in a folder named after a group of the registry, sets some keys of a class and can
 be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A
 Config or a preset can say what goes well with it elsewhere: its `beside` are defaults of other sections when it is
-chosen, and a Config's `beside_with` are those for when another, of the name given there, is chosen as well. A mistake
-is one line with the nearest right key, before anything starts.
+chosen, and a Config's `beside_with` are those for when another, of the name given there, is chosen as well, in whatever
+role. A mistake is one line with the nearest right key, before anything starts.
 """
 
 from __future__ import annotations
@@ -179,8 +179,9 @@ def _build(
     for key, group in groups.items():
         if chosen[key] != group.default:
             beside.pop(key, None)  # what goes well with the usual class may be unknown to this one
-    for one, other in itertools.permutations([(key, name) for key, name in chosen.items() if name], 2):
-        together = _beside_with(groups[one[0]].registry, one[1], presets).get(other[1], {})
+    for (key, name), (other, called) in itertools.permutations([each for each in chosen.items() if each[1]], 2):
+        together = _beside_with(groups[key].registry, name, presets).get(called, {})
+        together = {_role(section, other, groups): values for section, values in together.items()}
         beside = typing.cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(beside, together)))
     # GROUP@KEY: taken from the folder GROUP, put at KEY.
     sections = ({f"{groups[key].registry}@{key}": name} for key, name in chosen.items() if name)
@@ -306,6 +307,11 @@ def _beside_with(kind: str, name: str, presets: Path | None) -> Mapping[str, Map
     if presets is not None and (presets / kind / f"{name}.yaml").is_file():
         return {}
     return getattr(registry.config_class(kind, name), "beside_with", {})
+
+
+def _role(section: str, key: str, groups: Mapping[str, Group]) -> str:
+    """Where values go that are for a class chosen at `key`: what `player` is to be told, a `solver` is told as well."""
+    return key if section in groups and groups[section].registry == groups[key].registry else section
 
 
 def _section(group: str, name: str) -> DictConfig:
