@@ -7,7 +7,8 @@
     python benchmarks/arm.py table
 
 `learn` plays `autotelic play world=arm`, as a user gets it, beside its controls: `learning off` keeps the weights as
-they are, `random proposer` learns to solve tasks that the grammar proposes. A run in this version of the
+they are, though what happens to work becomes a skill there too; `random proposer` learns to solve tasks that the
+grammar proposes, from as many answers an update. A run in this version of the
 world, with the settings as they are (SETTINGS), that is in results/arm.jsonl is not repeated; one that was stopped goes
 on from its checkpoint under --root. `speed` runs the same scripted episodes in one process with clocks around all that
 the simulation and the sandbox do, then in as many processes as there are cores. Shares are of the time that the
@@ -29,7 +30,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from records import Records
+from records import Records, commit_of
 
 import autotelic
 from autotelic.physics.arm.control import Arm
@@ -45,8 +46,10 @@ RECORDS = Records("arm")
 ARMS: dict[str, tuple[str, ...]] = {
     "self-play": ("player=tiny",),
     "learning off": ("player=tiny", "player.learner.enabled=false"),
-    "random proposer": ("proposer=grammar", "solver=tiny"),
+    # Of the 384 texts that a player of both roles sees again in an update, 342 are answers.
+    "random proposer": ("proposer=grammar", "solver=tiny", "solver.learner.replay_size=342"),
 }
+LEARNER = {"random proposer": "solver"}  # the role that `player.KEY=` is about, where it is not both
 EVERY = 10  # steps between checkpoints
 SETTINGS = 4  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
 GUESSES = 16  # random answers to each held-out task: one each would say what guessing comes to within 4 % at best
@@ -64,7 +67,7 @@ def fair() -> None:
         with autotelic.new_loop("world=arm", f"player={player}", f"world.kind.robot={robot}", "evaluate=false") as loop:
             found = evaluate(loop.world, loop.solver, loop.world.suite, 0, samples=samples)
         shares = {row: each["pass"]["1"] if samples else each["accuracy"] for row, each in found.items()}
-        RECORDS.add({"what": "fair", "player": player, "robot": robot, "heldout": shares})
+        RECORDS.add({"what": "fair", "world": VERSION, "player": player, "robot": robot, "heldout": shares})
 
 
 def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
@@ -78,18 +81,23 @@ def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], ro
             if (root / name).exists():
                 command("resume", str(root / name))
             else:
-                overrides = [*ARMS[arm], *keys, f"minutes={minutes:g}", f"seed={seed}", f"root={root}", f"run={name}"]
+                said = [key.replace("player.", f"{LEARNER.get(arm, 'player')}.", 1) for key in keys]
+                overrides = [*ARMS[arm], *said, f"minutes={minutes:g}", f"seed={seed}", f"root={root}", f"run={name}"]
                 command("play", "world=arm", *overrides, f"checkpoint.every={EVERY}")
             result = json.loads((root / name / "result.json").read_text())
             line = {"what": "learn", "world": VERSION, "arm": arm, "seed": seed, "minutes": minutes, "keys": keys}
-            line["settings"] = SETTINGS
+            line |= {"settings": SETTINGS, "commit": commit_of(root / name)}
             RECORDS.add(line | {name: result[name] for name in ("steps", "heldout", "archive", "cheating")})
 
 
-def learned() -> list[dict[str, Any]]:
-    """What was learned in the world and with the settings as they are now."""
-    now = {"what": "learn", "world": VERSION, "settings": SETTINGS}
+def measured(what: str, **settings: Any) -> list[dict[str, Any]]:
+    """What was measured in the world as it is now."""
+    now = {"what": what, "world": VERSION} | settings
     return [row for row in RECORDS.lines() if now.items() <= row.items()]
+
+
+def learned() -> list[dict[str, Any]]:
+    return measured("learn", settings=SETTINGS)
 
 
 def tasks_of(world: ArmWorld, episodes: int) -> list[Task]:
@@ -160,6 +168,7 @@ def speed(episodes: int, repeats: int) -> None:
             RECORDS.add(
                 {
                     "what": "speed",
+                    "world": VERSION,
                     "repeat": repeat,
                     "episodes": len(jobs),
                     "per_second_one_process": round(len(jobs) / one, 2),
@@ -172,36 +181,42 @@ def speed(episodes: int, repeats: int) -> None:
 
 def replay(verdicts: int, root: Path) -> None:
     """Plays until there is enough, with random answers too, so that all ways to fail are among them; then verifies."""
-    run = root / "replay"
-    if not run.exists():
+    run = root / f"{VERSION}-replay-{verdicts}"
+    if run.exists():
+        command("resume", str(run))
+    else:
         steps = math.ceil(verdicts / (3 * 16 * 4))
         overrides = ["proposer=scripted", "solver=grammar", "loop.batch=16", "loop.attempts=4", f"steps={steps}"]
-        command("play", "world=arm", *overrides, "evaluate=false", f"root={root}", "run=replay")
+        command("play", "world=arm", *overrides, "evaluate=false", f"root={root}", f"run={run.name}")
     done = subprocess.run(
         [sys.executable, "-m", "autotelic.cli", "verify", str(run), "--json"], capture_output=True, text=True
     )
+    if done.returncode > 1:  # 1: some differ, which is what is to be found out
+        raise SystemExit(f"autotelic verify: {done.stderr.strip()}")
     found = json.loads(done.stdout)
-    RECORDS.add({"what": "replay", "verdicts": found["verdicts"], "different": found["different"]})
+    if found["verdicts"] < verdicts:
+        raise SystemExit(f"{run}: {found['verdicts']} verdicts are fewer than {verdicts}")
+    RECORDS.add({"what": "replay", "world": VERSION, **{name: found[name] for name in ("verdicts", "different")}})
 
 
 def table() -> None:
-    for row in RECORDS.lines():
-        if row["what"] == "fair":
-            shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
-            print(f"{row['player']}, {row.get('robot', 'arm7')}: {shares}")
+    for row in measured("fair"):
+        shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
+        print(f"{row['player']}, {row['robot']}: {shares}")
     found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
     for row in learned():
         found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
     for (arm, minutes), lines in sorted(found.items()):
-        print(f"\n{arm}, {minutes:g} minutes, seeds {', '.join(str(line['seed']) for line in lines)}")
+        lines.sort(key=lambda line: line["seed"])
+        seeds = ", ".join(f"{line['seed']} ({line['steps']} steps, {line['commit'][:7]})" for line in lines)
+        print(f"\n{arm}, {minutes:g} minutes, seeds {seeds}")
         print("| family | before | after | each seed |\n| --- | --- | --- | --- |")
         for name in lines[0]["heldout"]:
             before, after = ([line["heldout"][name][when] for line in lines] for when in ("before", "after"))
             each = ", ".join(f"{100 * share:.0f}" for share in after)
             print(f"| {name} | {100 * statistics.mean(before):.1f} % | {100 * statistics.mean(after):.1f} % | {each} |")
-    for row in RECORDS.lines():
-        if row["what"] in ("speed", "replay"):
-            print(json.dumps(row))
+    for row in [*measured("speed"), *measured("replay")]:
+        print(json.dumps(row))
 
 
 def main() -> None:
