@@ -50,7 +50,7 @@ class Generic:
 class Busy:
     @dataclass
     class Config:
-        beside: ClassVar[dict[str, Any]] = {"loop": {"batch": 300}}
+        beside: ClassVar[dict[str, Any]] = {"loop": {"batch": 300}, "world": {"scales": {"usual": 2.0}}}
 
 
 @dataclass
@@ -123,6 +123,11 @@ def test_what_the_user_says_wins_over_what_a_class_brings(tmp_path):
 def test_a_saved_configuration_keeps_its_values_whatever_a_class_brings():
     saved = plain(ask("player=busy", "loop.batch=4"))
     assert restore(Schema, GROUPS, saved, "config.yaml").loop.batch == 4
+
+
+def test_a_saved_configuration_keeps_its_mappings_whatever_a_class_brings():
+    saved = plain(ask("player=busy", "world.scales={}"))
+    assert restore(Schema, GROUPS, saved, "config.yaml").world.scales == {}
 
 
 def test_defaults_are_typed():
@@ -232,6 +237,15 @@ def test_a_refused_value_is_named_by_its_full_key_and_not_by_a_file_that_does_no
     file.write_text("world: {limits: {wall: 2}}\n")
     assert complaint("world.limits.wall=0", file=file) == "world.limits.wall is 0.0; it must be above 0"
     assert complaint("world.limits.cpu=9") == "world.limits: more processor time than time"
+
+
+def test_a_free_mapping_that_is_given_whole_has_no_defaults_left(tmp_path):
+    assert ask("player=busy", "world.scales.a=1").world.scales == {"usual": 2.0, "a": 1.0}
+    assert ask("player=busy", "world.scales={}").world.scales == {}
+    assert ask("player=busy", "world.scales={a: 1}").world.scales == {"a": 1.0}
+    file = tmp_path / "mine.yaml"
+    file.write_text("world: {scales: {}}", encoding="utf-8")
+    assert ask("player=busy", file=file).world.scales == {}
 
 
 def test_free_mappings_take_new_keys():

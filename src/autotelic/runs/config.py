@@ -6,7 +6,8 @@ rebuilds a run. A preset, a YAML file in a folder named after a group of the reg
 be named wherever one of that group can: `presets/players/NAME.yaml` is for player, proposer and solver alike. A
 Config or a preset can say what goes well with it elsewhere: its `beside` are defaults of other sections when it is
 chosen, and a Config's `beside_with` are those for when another, of the name given there, is chosen as well, in whatever
-role. A mistake is one line with the nearest right key, before anything starts.
+role. A free mapping (dict[str, …]) that is given whole has no defaults left. A mistake is one line with the nearest
+right key, before anything starts.
 """
 
 from __future__ import annotations
@@ -346,6 +347,9 @@ def _hydra() -> DictConfig:
 def _merged(base: DictConfig, data: Mapping[str, Any], where: str) -> DictConfig:
     try:
         with open_dict(base):  # unknown keys were refused; those of free mappings are the user's own
+            for key, value in _leaves(data):
+                if isinstance(value, dict) and _open_dict(base, key):
+                    OmegaConf.update(base, key, {}, merge=False)
             return typing.cast(DictConfig, OmegaConf.merge(base, data))
     except OmegaConfBaseException as error:
         raise UserError(f"{where}: {error.full_key or ''}: {_reason(error)}") from error
@@ -353,7 +357,8 @@ def _merged(base: DictConfig, data: Mapping[str, Any], where: str) -> DictConfig
 
 def _set(config: DictConfig, override: Override) -> None:
     try:
-        OmegaConf.update(config, override.key_or_group, override.value(), merge=True, force_add=True)
+        merge = not _open_dict(config, override.key_or_group)
+        OmegaConf.update(config, override.key_or_group, override.value(), merge=merge, force_add=True)
     except OmegaConfBaseException as error:
         raise UserError(f"{str(override.input_line).lstrip('+')}: {_reason(error)}") from error
 
