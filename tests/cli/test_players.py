@@ -100,6 +100,29 @@ def test_what_goes_well_with_a_world_is_told_to_a_player_in_any_role(role):
     assert chosen(role, "world=code", f"{role}=tiny", *others).matching == 0
 
 
+@pytest.mark.parametrize(
+    ("overrides", "player"),
+    [
+        (["world=arm"], "tiny"),
+        (["world=arm", "player.width=32"], "tiny"),
+        (["world=arm", "player=grammar"], "grammar"),
+        (["world=arm", "proposer=scripted"], "tiny"),
+        (["world=arm", "proposer=scripted", "solver=grammar"], "grammar"),
+        (["world=code"], "grammar"),
+        ([], "grammar"),
+    ],
+)
+def test_who_plays_where_nobody_is_named_is_up_to_the_world(overrides, player):
+    assert chosen("player", *overrides).name == player
+
+
+def test_a_file_chooses_the_world_and_its_usual_player(tmp_path):
+    file = tmp_path / "own.yaml"
+    file.write_text("world: arm\nplayer:\n  width: 32\n")
+    config = compose([], str(file))
+    assert (config.player.name, config.player.width) == ("tiny", 32)
+
+
 def test_a_mapping_takes_keys_of_the_user_with_and_without_a_plus():
     for override in ("loop.attempts_at.deduction=24", "+loop.attempts_at.deduction=24"):
         assert compose(["player=grammar", override], None).loop.attempts_at == {"deduction": 24}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ EPILOG = """\
 keys: run= root= seed= steps= minutes= episodes= world= player= proposer= solver= curriculum=
       evaluate= evaluate_every= evaluate_suite= evaluate_tasks=
       world.KEY player.KEY curriculum.KEY loop.KEY reward.KEY archive.KEY checkpoint.KEY log.KEY
+Who plays, if player= does not say: grammar in world=code, tiny, which learns, in world=arm.
 Whichever of steps=, minutes= and episodes= comes first ends the run (100 steps when none is given); it can be stopped
 at any time and resumed. An episode is one attempt at a task. With episodes= and a player that does not learn, tasks are
 attempted one at a time, once each, and said in a line: play world=arm player=scripted episodes=3 loop.difficulty=easy
@@ -178,11 +179,24 @@ def _create(config: PlayConfig) -> Run:
 
 
 def compose(overrides: list[str], file: str | None) -> PlayConfig:
-    config = configuration.compose(PlayConfig, GROUPS, overrides, file=file, presets=PRESETS)
+    groups = _groups(overrides, file)
+    config = configuration.compose(PlayConfig, groups, overrides, file=file, presets=PRESETS)
     if config.episodes is None or config.learns:
         return config
     overrides = [*_one_at_a_time(config), *overrides]
-    return configuration.compose(PlayConfig, GROUPS, overrides, file=file, presets=PRESETS)
+    return configuration.compose(PlayConfig, groups, overrides, file=file, presets=PRESETS)
+
+
+def _groups(overrides: Sequence[str], file: str | None) -> dict[str, Group]:
+    """With the player that is usual in the world that is chosen, unless two others have its roles."""
+    data = configuration.read_yaml(Path(file)) if file is not None else {}
+    chosen = {key: value.get("name") if isinstance(value, dict) else value for key, value in data.items()}
+    chosen |= {override.key_or_group: override.value() for override in configuration.parse(overrides)}
+    world = chosen.get("world") or GROUPS["world"].default
+    if world not in registry.names("worlds") or (chosen.get("proposer") and chosen.get("solver")):
+        return GROUPS
+    usual = getattr(registry.config_class("worlds", world), "usual_player", GROUPS["player"].default)
+    return {**GROUPS, "player": replace(GROUPS["player"], default=usual)}
 
 
 def _one_at_a_time(config: PlayConfig) -> list[str]:
