@@ -107,6 +107,10 @@ class Mind(ABC):
     def encode(self, prompt: str) -> np.ndarray:
         """The tokens that a prompt is asked with: `Generation.prompt`."""
 
+    def decode(self, prompt: np.ndarray) -> str:
+        """The prompt that was encoded: of brief minds, whose tokens are words."""
+        raise TypeError(f"the mind {self.name} does not read prompts back")
+
     @property
     @abstractmethod
     def width(self) -> int:

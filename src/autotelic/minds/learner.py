@@ -12,6 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -33,7 +34,8 @@ from autotelic.runs import seeds
 
 _log = logging.getLogger(__name__)
 
-OFTEN = 2  # times that an update sees one remembered text, at most
+OFTEN = 2  # times that an update sees one remembered text, at most, on average
+CACHED = 65536  # prompts of which it is kept whether they ask what is withheld
 
 # A loss, and what notes its figures once its gradient is there.
 _Loss = tuple[Tensor, Callable[[], None]]
@@ -45,7 +47,7 @@ class Learner:
     A mind's weights may be anywhere, but its scores come on the CPU, where everything is computed from them. `seed`
     decides how samples are shuffled and which remembered texts are seen again. `babble` is what is rehearsed; `alike`
     are rows of tokens, such as the things of one colour: rows may change places in a remembered text, which stays as
-    true, unless it then asks what is `withheld`.
+    true, unless the prompt then asks what is `withheld`.
     """
 
     def __init__(
@@ -56,11 +58,11 @@ class Learner:
         *,
         babble: Babble | None = None,
         alike: Sequence[Sequence[str]] = (),
-        withheld: Callable[[], Iterable[str]] = tuple,
+        withheld: Callable[[str], bool] = lambda prompt: False,
     ) -> None:
         self.config, self.mind, self.seed, self.babble = config, mind, seed, babble
         self.alike = np.array([np.concatenate([mind.encode(token) for token in row]) for row in alike])
-        self._ask_withheld, self._withheld = withheld, frozenset[bytes]()
+        self._withheld = lru_cache(CACHED)(lambda said: withheld(mind.decode(np.frombuffer(said, np.int32))))
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by shelf (see `Graded`), the oldest first
@@ -308,8 +310,6 @@ class Learner:
         random: list[Generation] = []
         if self.config.rehearsal and self.babble is not None:
             random = [self.mind.reciting(*pair) for pair in self.babble(rng, self.config.replay_size)]
-        if len(self.alike) and not self._withheld:
-            self._withheld = frozenset(_in_any_order(self.mind.encode(prompt)) for prompt in self._ask_withheld())
         for _ in range(self.config.replay):
             self._imitate(
                 [*self._recalled(rng), *_drawn(random, self.config.rehearsal * self.config.replay_size, rng)], tally
@@ -357,7 +357,7 @@ class Learner:
         )
         tokens[self.alike] = self.alike[rng.permutation(len(self.alike))]
         prompt = tokens[generation.prompt].astype(np.int32)
-        if _in_any_order(prompt) in self._withheld:
+        if self._withheld(prompt.tobytes()):
             return generation
         return Generation("", prompt, tokens[generation.tokens].astype(np.int32))
 
@@ -464,11 +464,6 @@ def _unpacked(packed: Mapping[str, Any]) -> list[Generation]:
 def _kind(shelf: str) -> str:
     """The role and kind of a shelf of the memory."""
     return "/".join(shelf.split("/")[:2])
-
-
-def _in_any_order(prompt: np.ndarray) -> bytes:
-    """Equal for prompts of the same tokens: once names have changed places, what they list comes in another order."""
-    return np.sort(prompt).tobytes()
 
 
 def _drawn(known: Sequence[Generation], many: float, rng: np.random.Generator) -> list[Generation]:

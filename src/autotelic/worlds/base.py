@@ -315,6 +315,10 @@ class World(ABC):
                     return Rejection(task.kind, "heldout", f"equal to held-out task {self.heldout[key]}")
         return task
 
+    def asks_heldout(self, prompt: str) -> bool:
+        """Whether a solver's brief prompt asks what is held out, once things that are `alike` have changed places."""
+        raise NotImplementedError(f"the world {self.name} has things that are alike: it must say what is held out then")
+
     def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
         return {key: task.id for task in tasks for key in self.kinds[task.kind].withheld(task.spec)}
 

@@ -97,6 +97,24 @@ def test_a_held_out_goal_is_not_asked_with_another_beside_it(guarded, more: list
     assert isinstance(guarded.admit([Proposal("induction", alone)], 1)[0], Task)  # it says less
 
 
+@pytest.mark.parametrize(
+    ("prompt", "asks"),
+    [
+        (" left_of blue_box red_box<scene> red_box blue_box", True),
+        (" right_of red_box blue_box<scene> blue_box red_box", True),
+        (" near red_box left_of blue_box red_box<scene> red_box blue_box", True),
+        (" left_of red_box blue_box<scene> red_box blue_box", False),
+        (" left_of blue_box red_box<scene> red_box blue_box bin", False),
+        (" near red_box<scene> red_box blue_box", False),
+    ],
+)
+def test_a_text_in_other_colours_asks_what_is_held_out_in_any_wording(guarded, prompt: str, asks: bool):
+    text = control(["left_of", "blue_box", "red_box"], TWO, randomisation={"position": 0.6})
+    guarded.withhold(guarded.admit([Proposal("induction", text)], 1))
+    assert guarded.asks_heldout(f"<induction>{prompt}<answer>") is asks
+    assert not guarded.asks_heldout(f"<abduction> open<goal>{prompt}<answer>")
+
+
 def test_nothing_is_asked_about_a_held_out_run(guarded):
     (found,) = guarded.admit([Proposal("deduction", question(*PASSED, **NEAR))], 1)
     other = question(*PASSED, goal=[["right_of", "red_box", "blue_box"]])

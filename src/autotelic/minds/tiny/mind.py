@@ -189,6 +189,9 @@ class TinyMind(Mind):
     def encode(self, prompt: str) -> np.ndarray:
         return np.array(self.vocabulary.encode(prompt), np.int32)
 
+    def decode(self, prompt: np.ndarray) -> str:
+        return self.vocabulary.decode(prompt.tolist())
+
     def answering(self, prompt: str, generation: Generation) -> Generation:
         moved = super().answering(prompt, generation)
         if len(moved.prompt) + len(moved.tokens) <= LONGEST:

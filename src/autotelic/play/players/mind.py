@@ -46,7 +46,7 @@ class MindPlayer(Player):
             if not self.mind.brief:
                 self.learner = Learner(config.learner, self.mind)
             else:
-                rest = {"babble": world.rehearsal, "alike": world.alike, "withheld": self._withheld_prompts}
+                rest = {"babble": world.rehearsal, "alike": world.alike, "withheld": world.asks_heldout}
                 self.learner = Learner(config.learner, self.mind, **rest)
 
     def propose(self, requests: Sequence[Request], rng: np.random.Generator) -> list[Sample]:
@@ -153,13 +153,6 @@ class MindPlayer(Player):
         (prompt,) = self._solve_prompts([kind], [task])
         said = self.mind.reciting(prompt, answer)
         return Sample("solve", task.kind, kind.expand_answer(answer), task.id, _trace(said), hindsight=True)
-
-    def _withheld_prompts(self) -> list[str]:
-        """The prompts that are only to measure with."""
-        world = self.world
-        tasks = [each for each in world.suite if each.kind in world.kinds] if world.withholds else []
-        tasks += world.withheld
-        return self._solve_prompts([self.world.kind_of(task) for task in tasks], tasks)
 
     def learn(self, graded: Sequence[tuple[Sample, float]]) -> Metrics:
         if self.learner is None:
