@@ -2,6 +2,7 @@
 families of tasks ask."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from math import pi
 
 import numpy as np
@@ -12,6 +13,7 @@ from autotelic.physics.arm.scenes import Fixture, Placement, Scene, Thing, compi
 from autotelic.runs import seeds
 
 Place = tuple[float, float, float]
+absent = pytest.mark.skipif(find_spec("ogbench") is None, reason="its files come with autotelic[ogbench]")
 
 
 def box(color: str, rng: np.random.Generator, low: float = 0.015, high: float = 0.025) -> Thing:
@@ -158,7 +160,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator, str], bool]] = {
 }
 
 
+@pytest.mark.parametrize("robot", ["arm7", pytest.param("ur5e", marks=absent)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_sequence_of_commands_solves_the_family(family: str) -> None:
-    solved = [FAMILIES[family](seeds.generator(3, family, number), "arm7") for number in range(4)]
+def test_a_sequence_of_commands_solves_the_family(family: str, robot: str) -> None:
+    solved = [FAMILIES[family](seeds.generator(3, family, number), robot) for number in range(4)]
     assert solved == [True] * 4

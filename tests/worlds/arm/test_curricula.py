@@ -21,3 +21,12 @@ def test_a_curriculum_is_measured_in_every_kind_and_shown(tmp_path, name: str, o
     for kind in KINDS:
         assert {f"curriculum/{kind}/{own}", f"curriculum/{kind}/practised"} <= figures.keys()
     assert 'id="curriculum"' in write_report(tmp_path / "one").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_curriculum_chooses_what_is_practised_beside_new_tasks(tmp_path, name: str):
+    more = ["world.kinds=[induction]", "loop.batch=4", "loop.proposals=1", f"curriculum={name}"]
+    more += ["curriculum.every=4"] if name == "alp-gmm" else []  # tasks that it has to see first
+    with autotelic.new_loop(*OPTIONS, *more, f"root={tmp_path}") as loop:
+        figures = [loop.run(1) for _ in range(8)]
+    assert any(figure["curriculum/induction/practised"] > 0 for figure in figures)

@@ -74,6 +74,26 @@ def test_a_doubt_is_settled_at_starts_that_were_not_seen_before(looking_back, re
     assert doubted
 
 
+ONLY_FROM_ELSEWHERE = """\
+def execute_controller(robot, world):
+    x, y, z = world.position("red_box")
+    if y < 0.1:
+        robot.move_to([x, y, z], above=0.1)
+        robot.move_to([x, y, z])
+        robot.close_gripper()
+        robot.move_to([x, -0.24, z])
+        robot.open_gripper()"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_another_task_is_solved_at_its_own_starts_and_not_at_those_of_what_was_asked(looking_back, task_of, seed: int):
+    task = task_of("induction", control(["at", "red_box", "left"], randomisation={"position": 0.6}))
+    answer = Answer(answer_text(ONLY_FROM_ELSEWHERE))
+    (found,) = looking_back.judge([(task, answer)], seed)
+    again = looking_back.judge([(other, answer) for other in found.achieved], seed)
+    assert all(verdict.solved for verdict in again)
+
+
 def test_what_is_too_wide_to_be_wanted_in_the_air_is_not_said_to_be_reached(looking_back, task_of):
     wide = {"color": "red", "shape": "box", "size": [0.037, 0.037, 0.02]}
     task = task_of("induction", control(["near", "blue_box"], [wide, "blue_box"], randomisation={"position": 0.6}))

@@ -58,6 +58,5 @@ def test_a_step_with_a_hostile_player_ends_and_every_answer_has_its_class(tmp_pa
         loop.run(2)
         found = [(answer.text, verdict.outcome) for _, answer, verdict, _ in archive.verdict_rows()]
         ledger = loop.result(True)["cheating"]
-    assert Counter(outcome for _, outcome in found) == Counter(outcome for _, outcome in ANSWERS.values())
-    assert len({text for text, _ in found}) == len(ANSWERS)
+    assert Counter(found) == Counter(ANSWERS.values())
     assert ledger == {"forged_results": 1, "false_claims": 1, "forbidden_calls": 0, "escapes_attempted": 1}

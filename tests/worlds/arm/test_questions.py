@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,6 +185,61 @@ def test_where_there_is_room_for_other_starts_some_are_found_with_the_digits_tha
 def test_a_question_at_no_spots_has_no_brief_answer(world, task_of):
     task = task_of("deduction", brief.question_proposal(" move red_box close left", DENSE))
     assert world.kinds["deduction"].brief_answer(task) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2], "size": [0.03, 0.02, 0.02]}]},
+        {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2], "mass": 0.3}]},
+        {"fixtures": [{"kind": "bin", "at": [0.45, -0.2]}]},
+    ],
+)
+def test_a_scene_that_brief_words_do_not_say_has_no_brief_answer(changes: dict):
+    usual = {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}], "fixtures": ["bin"]}
+    assert brief.places_words(read_setting(usual)) == " red_box front_left"
+    assert brief.places_words(read_setting({**usual, **changes})) is None
+
+
+TOLD = """\
+def execute_controller(robot, world):
+    "yes left"
+    # the answer is: yes left
+    robot.move_to(world.position('red_box'))
+    robot.close_gripper()
+    x, y, z = robot.get_end_effector_position()
+    robot.move_to([x, 0.02, z])"""
+
+
+def test_a_question_shows_a_controller_without_what_its_proposer_says_beside_it(world, task_of):
+    text = f"{fence('json', json.dumps(brief.read_scene(CARRIED[1])))}\n{fence('python', TOLD)}"
+    task = task_of("deduction", text)
+    assert "yes left" not in world.kinds["deduction"].solve_prompt(task)
+    assert "robot.close_gripper()" in task.spec["controller"]
+
+
+def test_a_question_is_the_same_however_its_controller_is_written(world):
+    asked = json.dumps({**brief.read_scene(CARRIED[1]), **NEAR})
+    programs = (TOLD, TOLD.replace("x, y, z", "a, b, c").replace("[x, 0.02, z]", "[a,  0.02, c]"))
+    texts = [f"{fence('json', asked)}\n{fence('python', program)}" for program in programs]
+    one, other = world.admit([Proposal("deduction", text) for text in texts], 1)
+    assert one.id == other.id
+
+
+@pytest.mark.parametrize("how", base.UNSEEN)
+def test_a_second_run_that_was_not_seen_does_not_speak_against_a_controller(how: str):
+    own = Ended("ended", digest="1")
+    with pytest.raises(RefusedError) as refused:
+        questions.checked([own, Ended(how)])
+    assert refused.value.outcome == how
+
+
+def test_starts_at_which_things_do_not_stay_are_no_evidence_that_a_goal_is_hard_to_reach(world):
+    kind = world.kinds["abduction"]
+    draft = kind.draft(Proposal("abduction", SEEDS["abduction"]))
+    (own,) = world.run(draft.jobs)
+    away = replace(own, unsettled="red_box")
+    assert list(kind.specs(draft, [own, own, own, away, away])) == []
 
 
 JUNK = (

@@ -154,6 +154,27 @@ def test_a_program_that_begins_with_an_import_from_the_future_can_be_called_and_
     compile(skills.linked(source), "controller", "exec")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "phase = 0\ndef execute_controller(robot, world):\n    global phase\n    phase += 1",
+        "from math import *\ndef execute_controller(robot, world):\n    robot.move_to([cos(0), 0, 0.2])",
+    ],
+)
+def test_a_program_that_would_do_something_else_within_a_function_is_no_skill(source: str):
+    skills = Skills()
+    remembered(skills, source, True)
+    assert skills.offered() == []
+
+
+def test_stacks_of_other_heights_are_other_sorts():
+    skills = Skills()
+    three = Predicate("stacked", ("red_box", "blue_box", "green_box"))
+    remembered(skills, LIFT, True, goal=three)
+    assert skills.best(three) is not None
+    assert skills.best(Predicate("stacked", ("red_box", "blue_box"))) is None
+
+
 def test_a_name_that_nothing_is_known_by_is_refused():
     with pytest.raises(RefusedError, match="no skill"):
         Skills().linked(f"def execute_controller(robot, world):\n    skill_{'0' * 32}(robot, world)")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotelic.physics.arm.scenes import COLORS
 from autotelic.worlds.arm import tasks
 from autotelic.worlds.arm.goals import FAMILIES, SORTS
 from autotelic.worlds.arm.kinds import KindConfig, load_kinds
@@ -16,6 +17,7 @@ from autotelic.worlds.code.kinds.base import RefusedError
 from .texts import REJECTIONS
 
 PLAIN = {"objects": ["red_box", "blue_cylinder"], "fixtures": ["bin"], "goal": [["inside", "red_box", "bin"]]}
+TALL = [{"color": c, "shape": "cylinder", "size": [0.02, 0.06]} for c in list(COLORS)[:5]]
 CLASSES = {"format", "unknown", "names", "bounds", "too_many", "unreachable", "ungraspable", "contradiction"}
 
 
@@ -119,6 +121,7 @@ def test_what_is_wrong_with_a_task_has_a_class(outcome: str, changes: dict):
     [
         ("contradiction", {"goal": [["at", "red_box", "left"], ["at", "red_box", "right"]]}),
         ("bounds", {"success": {"draws": 1}}),
+        ("unreachable", {"objects": TALL, "goal": [["stacked", *(f"{row['color']}_cylinder" for row in TALL)]]}),
     ],
 )
 def test_a_task_may_be_kept_that_may_not_be_proposed(world, outcome: str, changes: dict):

@@ -15,8 +15,10 @@ from autotelic.play.rounds import Attempted
 from autotelic.testing import check_world
 from autotelic.worlds.arm import brief
 from autotelic.worlds.arm.episodes import Ended
+from autotelic.worlds.arm.kinds.abduction import EXAMPLE
 from autotelic.worlds.arm.kinds.base import KindConfig
 from autotelic.worlds.arm.library import SEEDS, solution
+from autotelic.worlds.arm.tasks import read_setting
 from autotelic.worlds.arm.world import METRICS, ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS, Answer, Proposal, Request, Task, Verdict
 from autotelic.worlds.code.kinds.base import answer_text
@@ -103,6 +105,21 @@ def test_what_is_thrown_up_is_not_lifted_and_what_is_held_is(task_of, verdict_of
     task = task_of("induction", control(["lifted", "red_box"], success={"draws": 2}))
     assert verdict_of(task, brief.program_of(" move red_box close up")).solved
     assert not verdict_of(task, brief.program_of(" move red_box close up open")).solved
+
+
+def test_the_goal_must_hold_a_moment_later_too(world, reach):
+    (ended,) = world.run(world.kinds["induction"].attempt(reach, answer_text(REACH), seed=1).jobs[:1])
+    assert world.kinds["induction"].succeeded(reach, ended)
+    assert not world.kinds["induction"].succeeded(reach, replace(ended, later=ended.before))
+
+
+def test_a_simulation_that_mujoco_gives_up_costs_its_job_alone(world, reach, monkeypatch):
+    def fatal(*_):
+        raise mujoco.FatalError("out of memory")
+
+    monkeypatch.setattr("autotelic.worlds.arm.episodes._unsettled", fatal)
+    (found,) = world.judge([(reach, Answer(answer_text(REACH)))], 1)
+    assert found.outcome == "broken"
 
 
 def test_metrics_are_in_simulated_time(reach, verdict_of):
@@ -267,6 +284,30 @@ def test_full_prompts_say_all_that_is_needed(world, task_of, kind: str):
     assert "<answer>" in prompt
     if kind == "abduction":
         assert json.dumps(task.spec["start"]["red_box"])[:-1] not in prompt  # the start is the answer
+
+
+@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"fixtures": [{"kind": "bin", "at": [0.45, -0.2]}]},
+        {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2], "size": [0.03, 0.02, 0.02]}]},
+        {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2], "mass": 0.3}]},
+    ],
+)
+def test_a_question_about_another_scene_has_another_prompt(world, kind: str, other: dict):
+    usual = {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}], "fixtures": ["bin"]}
+    rest = {"controller": EXAMPLE, "ask": [], "object": "red_box", "goal": []}
+    specs = [{"setting": read_setting({**usual, **more}).plain(), **rest} for more in ({}, other)]
+    one, another = (world.kinds[kind].solve_prompt(Task("", "arm", kind, spec)) for spec in specs)
+    assert one != another
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prompts_say_exactly_when_a_goal_holds(world, task_of, kind: str):
+    prompt = world.kinds[kind].solve_prompt(task_of(kind, SEEDS[kind]))
+    assert "within 5 cm of its position" in prompt
+    assert "left: x 0.2 to 0.85, y 0.12 to 0.6" in prompt
 
 
 @pytest.mark.parametrize("kind", KINDS)

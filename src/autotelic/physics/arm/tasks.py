@@ -117,17 +117,18 @@ class Grasping(ArmTask):
     def grasp(self, now: Snapshot) -> dict[str, np.ndarray]:
         """How near fingers are to the box, and whether they hold it, as far as one sees without touch."""
         box = now.things["red_box"]
-        distance = _distance(now.tool, box)
-        around = distance < 0.02
-        gripped = around & (np.abs(now.fingers - 2 * self.half) < 0.006)
-        return {"reach": _close(distance, 0.05), "grip": gripped.astype(float)}
+        return {"reach": _close(_distance(now.tool, box), 0.05), "grip": self.gripped(now).astype(float)}
+
+    def gripped(self, now: Snapshot) -> np.ndarray:
+        around = _distance(now.tool, now.things["red_box"]) < 0.02
+        return around & (np.abs(now.fingers - 2 * self.half) < 0.006)
 
     def let_go(self, now: Snapshot) -> np.ndarray:
         return (now.fingers > 2 * self.half + LET_GO) | (_distance(now.tool, now.things["red_box"]) > 0.06)
 
 
 class ArmLift(Grasping):
-    """To lift a box."""
+    """To lift a box, and to hold it there."""
 
     name = "arm-lift"
     instruction = "lift the red box"
@@ -138,7 +139,7 @@ class ArmLift(Grasping):
         return {"red_box": _placements(drawn)}, np.zeros((len(drawn), 3))
 
     def done(self, now: Snapshot) -> np.ndarray:
-        return now.things["red_box"][:, 2] - self.half > LIFTED
+        return (now.things["red_box"][:, 2] - self.half > LIFTED) & self.gripped(now)
 
     def terms(self, now: Snapshot) -> dict[str, np.ndarray]:
         height = np.clip((now.things["red_box"][:, 2] - self.half) / LIFTED, 0.0, 1.0)

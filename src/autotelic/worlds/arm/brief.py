@@ -211,10 +211,16 @@ def scene_words(setting: Setting, places: bool) -> str:
 
 
 def places_words(setting: Setting) -> str | None:
-    """Each thing with the spot where it stands; None where one stands elsewhere, or is turned."""
+    """Each thing with the spot where it stands; None where brief words do not say it all: one stands elsewhere or is
+    turned, has no usual size, mass or friction, or a fixture has no usual place."""
     spots = {(*place, 0.0): name for name, place in SPOTS.items()}
     words = [(thing.name, spots.get(setting.start[thing.name])) for thing in setting.scene.things]
-    return worded([word for pair in words for word in pair if word]) if all(spot for _, spot in words) else None
+    if not all(spot for _, spot in words):
+        return None
+    usual = read_scene(scene_words(setting, True))
+    if read_setting({**usual, "robot": setting.scene.robot}) != setting:
+        return None
+    return worded([word for pair in words for word in pair if word])
 
 
 def nearest_spot(x: float, y: float) -> str:

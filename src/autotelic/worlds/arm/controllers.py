@@ -131,7 +131,8 @@ class World:
         return self._thing(name).color
 
     def region(self, name: str) -> str:
-        """Where a thing is now: left, middle or right on the table, bin, drawer, gripper or floor."""
+        """Where a thing is now: left, middle or right on the table, bin, drawer, gripper or floor. Left begins at y =
+        0.1 and right at -0.1; goals that ask for a region want 2 cm more."""
         return ending_region(self._scene, state_of(self._arm), self._thing(name).name)
 
     def _known(self, name: object) -> str:

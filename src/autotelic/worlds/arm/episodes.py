@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
@@ -100,7 +101,8 @@ def run(job: Job, sandbox: Sandbox | None, arms: dict[Scene, Arm]) -> Ended:
                 for _ in range(round(job.hold / 0.02)):
                     arm.apply(STILL)
                 later = state_of(arm)
-    except Broken as error:
+    except (Broken, mujoco.FatalError) as error:
+        arms.pop(job.scene)
         return Ended("broken", detail=str(error), film=tuple(film))
     digest = arm.state_digest()
     return Ended(how, before, after, later, detail, claim, unsettled, arm.overlap, metrics, digest, tuple(film))

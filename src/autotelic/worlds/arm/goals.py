@@ -70,10 +70,12 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Sort:
-    """A sort of predicates. `roles` says what each argument may be, `level` how much it takes to make it true."""
+    """A sort of predicates. `roles` says what each argument may be, `when` exactly when it holds, `level` how much it
+    takes to make it true."""
 
     roles: tuple[str, ...]  # thing, any, support, container, drawer, button, region; "support+": two or more of them
     words: str
+    when: str
     family: str
     level: int
     distance: Callable[..., float]
@@ -131,6 +133,20 @@ def _apart(one: Predicate, other: Predicate) -> bool:
         case "at", "at" if one.args[1] in REGIONS and other.args[1] in REGIONS:
             return not share_ground(one.args[1], other.args[1])
     return False
+
+
+def highest(goal: Sequence[Predicate], scene: Scene) -> float:
+    """Metres from the table to the middle of the top thing of the highest stack that is asked for."""
+    rows = canonical.goal(predicate.plain() for predicate in goal)
+    below = {upper: lower for name, upper, *rest in rows if name == "on" for lower in rest}
+    found = 0.0
+    for name in below:
+        height = centre_height(_thing(scene, name))
+        while name in below:
+            name = below[name]
+            height += 2 * centre_height(_thing(scene, name))
+        found = max(found, height)
+    return found
 
 
 def _circular(pairs: Sequence[Sequence[str]]) -> bool:
@@ -245,18 +261,106 @@ def _at(scene: Scene, state: State, name: str, region: str) -> float:
     return _standing(scene, state, name, distance_to_region(region, x, y))
 
 
+_ON_TABLE = f"it stands on the table, at most {100 * STANDING:g} cm above it"
+_APART = f"its middle is at least {100 * BESIDE:g} cm farther"
+_LET_GO = "and the gripper does not touch it"
+
 SORTS: dict[str, Sort] = {
-    "near": Sort(("any",), "the gripper is at the {}", "reach", 0, _near),
-    "at": Sort(("thing", "region"), "the {} is in the {} region", "push", 1, _at),
-    "left_of": Sort(("thing", "any"), "the {} is left of the {}", "push", 1, _offset(1, 1)),
-    "right_of": Sort(("thing", "any"), "the {} is right of the {}", "push", 1, _offset(1, -1)),
-    "behind": Sort(("thing", "any"), "the {} is behind the {}", "push", 1, _offset(0, 1)),
-    "in_front_of": Sort(("thing", "any"), "the {} is in front of the {}", "push", 1, _offset(0, -1)),
-    "pressed": Sort(("button",), "the {} has been pressed", "button", 2, _pressed),
-    "lifted": Sort(("thing",), "the {} is held up in the air", "lift", 3, _lifted),
-    "open": Sort(("drawer",), "the {} is open", "drawer", 4, _open),
-    "inside": Sort(("thing", "container"), "the {} is in the {}, let go", "pick-place", 5, _inside),
-    "on": Sort(("thing", "support"), "the {} stands on the {}, let go", "stack", 6, _on),
-    "stacked": Sort(("support+",), "stacked", "stack", 7, _stacked),
+    "near": Sort(
+        ("any",),
+        "the gripper is at the {}",
+        f"the fingertips are within {100 * TOUCHING:g} cm of its position",
+        "reach",
+        0,
+        _near,
+    ),
+    "at": Sort(
+        ("thing", "region"),
+        "the {} is in the {} region",
+        f"its middle is within the region, and {_ON_TABLE}",
+        "push",
+        1,
+        _at,
+    ),
+    "left_of": Sort(
+        ("thing", "any"),
+        "the {} is left of the {}",
+        f"{_APART} to the left (+y) than the other's, and {_ON_TABLE}",
+        "push",
+        1,
+        _offset(1, 1),
+    ),
+    "right_of": Sort(
+        ("thing", "any"),
+        "the {} is right of the {}",
+        f"{_APART} to the right (-y) than the other's, and {_ON_TABLE}",
+        "push",
+        1,
+        _offset(1, -1),
+    ),
+    "behind": Sort(
+        ("thing", "any"),
+        "the {} is behind the {}",
+        f"{_APART} from the robot (+x) than the other's, and {_ON_TABLE}",
+        "push",
+        1,
+        _offset(0, 1),
+    ),
+    "in_front_of": Sort(
+        ("thing", "any"),
+        "the {} is in front of the {}",
+        f"{_APART} towards the robot (-x) than the other's, and {_ON_TABLE}",
+        "push",
+        1,
+        _offset(0, -1),
+    ),
+    "pressed": Sort(
+        ("button",),
+        "the {} has been pressed",
+        "it was pressed down at any time",
+        "button",
+        2,
+        _pressed,
+    ),
+    "lifted": Sort(
+        ("thing",),
+        "the {} is held up in the air",
+        f"the gripper holds it, {100 * CLEARANCE:g} cm above the table or more",
+        "lift",
+        3,
+        _lifted,
+    ),
+    "open": Sort(
+        ("drawer",),
+        "the {} is open",
+        f"it is drawn out by {100 * OPEN:g} % of its way or more",
+        "drawer",
+        4,
+        _open,
+    ),
+    "inside": Sort(
+        ("thing", "container"),
+        "the {} is in the {}, let go",
+        f"its middle is between the walls and below their top, {_LET_GO}",
+        "pick-place",
+        5,
+        _inside,
+    ),
+    "on": Sort(
+        ("thing", "support"),
+        "the {} stands on the {}, let go",
+        f"its middle is over the other's top, at most {100 * CLOSE:g} cm off the height of standing there, {_LET_GO}",
+        "stack",
+        6,
+        _on,
+    ),
+    "stacked": Sort(
+        ("support+",),
+        "stacked",
+        "each stands on the next, and the gripper touches none but the lowest",
+        "stack",
+        7,
+        _stacked,
+    ),
 }
 FAMILIES = ("reach", "push", "lift", "pick-place", "stack", "drawer", "button")

@@ -88,7 +88,7 @@ class Skills:
         if skill is None:
             form = _form(source, tuple(things_of(predicate)))
             skill = next((each for each in kept if each.form == form), None)
-            if skill is None and solved:
+            if skill is None and solved and _can_be_called(source):
                 skill = Skill(address, predicate, form)
                 kept.append(skill)
         if skill is not None:
@@ -154,8 +154,9 @@ class Skills:
 
 
 def sort_of(predicate: Predicate) -> Sort:
-    """What a predicate says, whatever things it is said of."""
-    return predicate.name, *(arg for arg in predicate.args if arg not in THINGS)
+    """What a predicate says, whatever things it is said of. Stacks of other heights are other sorts."""
+    count = [str(len(predicate.args))] if predicate.name == "stacked" else []
+    return predicate.name, *count, *(arg for arg in predicate.args if arg not in THINGS)
 
 
 def things_of(predicate: Predicate) -> list[str]:
@@ -201,6 +202,15 @@ def _as_function(source: str, name: str) -> str:
     assert isinstance(function, ast.FunctionDef)
     function.body[-1:-1] = [each for each in body if not _for_files_alone(each)]
     return ast.unparse(ast.fix_missing_locations(function))
+
+
+def _can_be_called(source: str) -> bool:
+    """Whether a program does the same within a function as by itself: there, what is global is not its own, and not
+    all of a module can be imported."""
+    return not any(
+        isinstance(node, ast.Global) or (isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
+        for node in ast.walk(programs.parse(source))
+    )
 
 
 def _for_files_alone(statement: ast.stmt) -> bool:

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autotelic.physics.arm.control import HIGHEST
 from autotelic.physics.arm.scenes import (
     COLORS,
     FIXTURE_RANGES,
@@ -83,7 +84,7 @@ class Randomisation:
 @dataclass(frozen=True)
 class Success:
     draws: int = 3  # starts at which a controller has to succeed
-    hold: float = 0.3  # seconds that the goal must hold after the controller has ended
+    hold: float = 0.3  # seconds after the controller's end at which the goal must hold still, as it must at the end
 
 
 @dataclass(frozen=True)
@@ -235,10 +236,12 @@ def _taken(spot: tuple[float, float], places: Sequence[Placement]) -> bool:
     return any(max(abs(spot[0] - x), abs(spot[1] - y)) < APART for x, y, _ in places)
 
 
-def check_goal(goal: Sequence[Predicate]) -> None:
+def check_goal(goal: Sequence[Predicate], scene: Scene) -> None:
     """Refuses a goal that nothing can bring about, where one is proposed."""
     if reason := goals.contradiction(goal):
         raise RefusedError("contradiction", reason)
+    if (height := goals.highest(goal, scene)) > HIGHEST:
+        raise RefusedError("unreachable", f"a stack of {height:.2f} m is too high: at most {HIGHEST:g}")
 
 
 def read_predicates(rows: Any, scene: Scene, what: str) -> tuple[Predicate, ...]:

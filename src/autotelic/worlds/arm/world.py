@@ -39,11 +39,13 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
+from autotelic.physics.arm import robots
 from autotelic.physics.arm.pictures import Painter
 from autotelic.physics.arm.scenes import Placement, Scene, compiled
 from autotelic.runs import seeds
 from autotelic.runs.files import content_address
 from autotelic.worlds.arm import brief, goals, suite
+from autotelic.worlds.arm.controllers import ENTRY
 from autotelic.worlds.arm.episodes import PICTURES, Ended, Job
 from autotelic.worlds.arm.kinds import BUILT_IN, ArmKind, KindConfig, base, load_kinds
 from autotelic.worlds.arm.kinds.abduction import Abduction
@@ -57,6 +59,7 @@ from autotelic.worlds.arm.tasks import Setting, read
 from autotelic.worlds.arm.workers import Workers
 from autotelic.worlds.base import Answer, Clip, Proposal, Rejection, Replay, Task, Verdict, World
 from autotelic.worlds.code.kinds.base import Grade, RefusedError
+from autotelic.worlds.code.programs import canonical_form
 from autotelic.worlds.code.sandbox import SandboxConfig
 
 # What is kept of an episode beside the verdict.
@@ -109,6 +112,8 @@ class ArmWorldConfig:
         }
     }
 
+    usual_player: ClassVar[str] = "tiny"  # who plays where none is named: the one that learns here from nothing
+
     # Where tasks are attempted one at a time (`play episodes=N`): tasks of control, any that the library has.
     one_at_a_time: ClassVar[Mapping[str, str]] = {"kinds": "[induction]", "heldout": "false"}
 
@@ -132,7 +137,9 @@ class ArmWorld(World):
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
-        self.version = f"mujoco-{mujoco.__version__} {VERSION} python-{platform.python_version()} servers-{servers}"
+        made_of = [f"mujoco-{mujoco.__version__}", robots.version(self.config.kind.robot), VERSION]
+        made_of += [f"python-{platform.python_version()}", f"servers-{servers}"]
+        self.version = " ".join(filter(None, made_of))
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
@@ -251,9 +258,12 @@ class ArmWorld(World):
         return [Proposal(name, proposed(Setting(scene, start).plain(), program)) for start in starts]
 
     def make_task(self, kind: str, spec: Mapping[str, Any]) -> Task:
-        """A task with an example is the task that it is without: or each spelling of a controller made another."""
+        """A task with an example is the task that it is without, and a question is the same however its controller is
+        written: or each spelling made another."""
         features = self.kinds[kind].features(spec)
         asked = {name: part for name, part in spec.items() if name != "example"}
+        if "controller" in asked and brief.calls_of(asked["controller"]) is None:  # brief words have one spelling
+            asked["controller"] = canonical_form(asked["controller"], ENTRY)
         return Task(content_address(self.name, kind, asked), self.name, kind, dict(spec), features)
 
     def seeds(self) -> list[Task]:
@@ -442,6 +452,11 @@ class ArmWorld(World):
         while len(found) < count:
             found += [pair for pair in self.babble(rng, count) if pair[0].startswith(tried)]
         return found[:count]
+
+    def asks_heldout(self, prompt: str) -> bool:
+        """Questions are held out in all colours: none becomes one by others. Control tasks may, in any wording."""
+        kind = self.kinds.get(Induction.name)
+        return self.withholds and isinstance(kind, Induction) and any(key in self.heldout for key in kind.asked(prompt))
 
     # Held-out tasks
 

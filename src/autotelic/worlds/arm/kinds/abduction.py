@@ -71,7 +71,7 @@ class Abduction(Question):
         return paragraphs(
             "A controller moves a robot arm with a gripper. Where must things start, so that the goal holds when it has"
             " ended? It must not hold at the start.",
-            setting.described(),
+            base.scene_shown(setting, placed=False),
             f"Goal: {json.dumps(spec['goal'])}",
             fence("python", spec["controller"]),
             base.controller_rules(),
@@ -103,7 +103,7 @@ class Abduction(Question):
         spec: dict[str, Any] = {"setting": setting.plain(), "controller": program}
         if "goal" in data:
             goal = read_predicates(data["goal"], setting.scene, "goal")
-            check_goal(goal)
+            check_goal(goal, setting.scene)
             if goals.holds(goal, setting.scene, base.written_state(setting.scene, setting.start)):
                 raise RefusedError("goal_true", "the goal holds at the start")
             spec["goal"] = [predicate.plain() for predicate in goal]
@@ -126,7 +126,7 @@ class Abduction(Question):
     def specs(self, draft: Draft, ended: Sequence[Ended]) -> Iterator[dict[str, Any]]:
         """At most half of the starts whose end was seen may lead to the goal: chance would answer it."""
         own, *rest = questions.checked(ended)
-        others = [each for each in rest if each.how not in base.UNSEEN]
+        others = [each for each in rest if each.how not in base.UNSEEN and base.stood(each)]
         setting = read_setting(draft.spec["setting"])
         if not questions.compared(ended):
             return

@@ -6,6 +6,7 @@ world runs them, those of all kinds and players in one batch.
 
 from __future__ import annotations
 
+import ast
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -39,10 +40,12 @@ from autotelic.worlds.code.kinds.base import (
     Grade,
     RefusedError,
     answer_text,
+    fence,
     paragraphs,
     read_blocks,
 )
 from autotelic.worlds.code.programs import ProgramError, Rules, check
+from autotelic.worlds.code.programs import parse as parse_program
 
 HOME = (0.45, 0.0, 0.25)  # about where the tool is at the start
 MARGIN = 0.005  # metres that things must be apart at a start that is given
@@ -77,7 +80,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An answer that was understood: what is to be run for it one after the other, or, where nothing is, a value."""
+    """An answer that was understood: what is to be run for it one after the other, and a value of its kind's own."""
 
     jobs: tuple[Job, ...] = ()
     value: Any = None
@@ -206,7 +209,25 @@ def read_question(proposal: Proposal, config: KindConfig, known: Sequence[str]) 
     if setting.scene.robot != config.robot:  # in brief words, which name none, it would have two answers
         raise RefusedError("unknown", f"questions are about the robot {config.robot}")
     check_start(setting)
-    return data, setting, read_controller(sources[0], config.rules)
+    return data, setting, _told(read_controller(sources[0], config.rules))
+
+
+def _told(program: str) -> str:
+    """A controller as a question shows it: without comments and idle texts, which could tell the answer."""
+    if brief.calls_of(program) is not None:
+        return program  # as its words say it
+    tree = parse_program(program)
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            said = getattr(node, name, None)
+            if isinstance(said, list) and said:
+                setattr(node, name, [each for each in said if not _idle_text(each)] or [ast.Pass()])
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def _idle_text(statement: ast.AST) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def read_controller(source: str, rules: Rules) -> str:
@@ -410,22 +431,41 @@ def controller_rules() -> str:
     return paragraphs(
         "A controller is a Python program with a function execute_controller(robot, world), which is called once. It"
         ' may return "success" or "failure", or "continue" to be called again. What it returns decides nothing: the'
-        " simulation does. It may import math; it may not read files, the clock or chance.",
+        " simulation does. It may import math; it may not print, nor read files, the clock or chance.",
         "What it may call:\n" + controllers.interface_text(),
         "Lengths are in metres. The robot stands at [0, 0]; x is forward, y to the left, z up from the table. Things"
         " stand where x is 0.35 to 0.65 and y -0.3 to 0.3. The gripper begins open and points down.",
     )
 
 
+@lru_cache(maxsize=1)
 def goal_rules() -> str:
     sorts = "\n".join(f"  {_shown_sort(name)}" for name in goals.SORTS)
-    return f"Predicates:\n{sorts}\nRegions: {', '.join(places.REGIONS)}."
+    regions = "\n".join(
+        f"  {name}: x {low_x:g} to {high_x:g}, y {low_y:g} to {high_y:g}"
+        for name, (low_x, high_x, low_y, high_y) in places.REGIONS.items()
+    )
+    return f"Predicates:\n{sorts}\nRegions:\n{regions}"
 
 
 def _shown_sort(name: str) -> str:
-    roles = goals.SORTS[name].roles
-    words = "a stack of things, the top one first" if name == "stacked" else goals.SORTS[name].words.format(*roles)
-    return f"{json.dumps([name, *(role.upper() for role in roles)])}: {words}"
+    sort = goals.SORTS[name]
+    words = "a stack of things, the top one first" if name == "stacked" else sort.words.format(*sort.roles)
+    words = words.replace("region region", "region")
+    return f"{json.dumps([name, *(role.upper() for role in sort.roles)])}: {words}: {sort.when}"
+
+
+def scene_shown(setting: Setting, placed: bool) -> str:
+    """What is on the table, in words and to the digit: all that what happens there depends on. With the places of
+    things, or without."""
+    shown = setting.plain()
+    if not placed:
+        shown["objects"] = [{key: value for key, value in row.items() if key != "at"} for row in shown["objects"]]
+    return paragraphs(
+        setting.described(),
+        fence("json", json.dumps(shown)),
+        "at is [x, y, yaw]; size is half lengths of a box, radius and half height of a cylinder, radius of a sphere.",
+    )
 
 
 SCENE_RULES = (

@@ -66,8 +66,7 @@ class Deduction(Question):
         setting = read_setting(spec["setting"])
         return paragraphs(
             "A controller moves a robot arm with a gripper. What holds when it has ended?",
-            setting.described() + " They start here:",
-            fence("json", json.dumps({name: list(place) for name, place in setting.start.items()})),
+            base.scene_shown(setting, placed=True),
             fence("python", spec["controller"]),
             base.controller_rules(),
             base.goal_rules(),

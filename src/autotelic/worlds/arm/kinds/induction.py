@@ -87,6 +87,7 @@ class Induction(ArmKind):
             f"There are {control.horizon:g} seconds. Things start in other places each time, for example:\n"
             + fence("json", json.dumps(_rounded(start or control.setting.start))),
             *_example_shown(task.spec),
+            base.goal_rules(),
             base.controller_rules(),
             *self._skills_for(control),
             answer_rules(self.answer_form),
@@ -132,7 +133,7 @@ class Induction(ArmKind):
 
     def draft(self, proposal: Proposal) -> Draft:
         control = read({"robot": self.config.robot, **parse(proposal.text)})
-        check_goal(control.goal)
+        check_goal(control.goal, control.scene)
         if control.success.draws < CONFIRMED:
             raise RefusedError(
                 "bounds", f"success.draws is below {CONFIRMED}: a success is confirmed at several starts"
@@ -187,13 +188,20 @@ class Induction(ArmKind):
         key = content_address(control.setting.plain(), task.spec["task"]["randomisation"])
         jobs = []
         for at in range(self.config.draws or control.success.draws):
-            start = base.drawn_start(control.setting, control.goal, *_spread(control), key, at, seed=seed)
+            start = self._start(control, control.goal, key, at, seed)
             if start is None:
                 raise RefusedError("lost", "no start could be drawn")
             spread = control.randomisation.mass, control.randomisation.friction
             loads = drawn_loads(control.scene, *spread, seeds.generator(seed, "loads", key, at))
             jobs.append(replace(_job(control, start, program), server=at, loads=tuple(sorted(loads.items()))))
-        return Attempt(tuple(jobs))
+        return Attempt(tuple(jobs), (key, seed))
+
+    @staticmethod
+    def _start(
+        control: ArmTask, goal: Sequence[Predicate], key: str, at: int, seed: int
+    ) -> dict[str, Placement] | None:
+        """The start of that number that an answer is tried at."""
+        return base.drawn_start(control.setting, goal, *_spread(control), key, at, seed=seed)
 
     def read(self, text: str) -> str:
         """The controller in an answer."""
@@ -225,14 +233,29 @@ class Induction(ArmKind):
     def hindsight(self, task: Task, tried: Sequence[Tried]) -> list[list[Other]]:
         """The same scene with other goals that held after every start. Where a goal had held before as well it shows
         nothing, and the controller is to be tried at a start of the other task instead."""
+        control = read(task.spec["task"])
         all_starts = (self._reached(task, ended) if len(ended) == len(attempt.jobs) else {} for attempt, ended in tried)
-        return [
-            [
-                Other({"task": {**task.spec["task"], "goal": [predicate.plain()]}}, lacking)
-                for predicate, lacking in sorted(found.items(), key=lambda item: (len(item[1]), str(item[0])))
+        others: list[list[Other]] = []
+        for (attempt, _), found in zip(tried, _once_cheap(all_starts), strict=True):
+            made = [
+                Other(
+                    {"task": {**task.spec["task"], "goal": [predicate.plain()]}},
+                    self._lacking(control, predicate, attempt, unmade),
+                )
+                for predicate, unmade in found.items()
             ]
-            for found in _once_cheap(all_starts)
+            others.append(sorted(made, key=lambda other: (len(other.lacking), other.spec["task"]["goal"])))
+        return others
+
+    def _lacking(self, control: ArmTask, goal: Predicate, attempt: Attempt, unmade: Sequence[int]) -> tuple[int, ...]:
+        """Starts that are to be tried for another goal: those that did not show how to reach it, and those where it
+        would have begun elsewhere, for starts at which a goal holds are drawn again."""
+        key, seed = attempt.value
+        starts = [self._start(control, (goal,), key, at, seed) for at in range(len(attempt.jobs))]
+        moved = [
+            at for at, start in enumerate(starts) if start is None or base.start_of(start) != attempt.jobs[at].start
         ]
+        return tuple(sorted({*unmade, *moved}))
 
     def _reached(self, task: Task, ended: Sequence[Ended]) -> Reached:
         """What held after all these episodes and was made true in one."""
@@ -263,6 +286,14 @@ class Induction(ArmKind):
         )
         return [replace(control, goal=tuple(goal)).question for goal in asked]
 
+    def asked(self, prompt: str) -> list[str]:
+        """What a brief prompt of a solver asks about; nothing, if it is of another kind."""
+        if not prompt.startswith(brief.kind(self.name)):
+            return []
+        text = prompt.removeprefix(brief.kind(self.name)).removesuffix(brief.ANSWER)
+        control = read({"robot": self.config.robot, **parse(brief.control_proposal(text))})
+        return self.asks_about({"task": control.plain()})
+
     # Looking
 
     def readable(self, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -291,10 +322,15 @@ def _once_cheap(reached: Iterable[Reached]) -> Iterator[Reached]:
 def _drawn(control: ArmTask) -> str:
     """How starts are drawn, in words."""
     position, yaw = _spread(control)
-    if not position and not yaw:
-        return "all the same"
     where = "anywhere on the table" if position >= ANYWHERE else f"up to {position:g} m from their places"
-    return f"things {where if position else 'at their places'}{f', turned by up to {yaw:g} rad' if yaw else ''}"
+    loads = [(name, share) for name, share in control.randomisation.plain().items() if name in ("mass", "friction")]
+    return ", ".join(
+        [
+            f"things {where if position else 'at their places'}",
+            *([f"turned by up to {yaw:g} rad"] if yaw else []),
+            *(f"{name} changed by up to {100 * share:g} %" for name, share in loads),
+        ]
+    )
 
 
 def _job(control: ArmTask, start: Mapping[str, Placement], program: str | None) -> Job:
@@ -325,9 +361,8 @@ def _rounded(places: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
 
 
 def _written(spec: Mapping[str, Any]) -> str:
-    """A task as a proposer would write it, without what goes without saying."""
+    """A task as a proposer would write it: what is drawn from all of the table has no places."""
     task = spec["task"]
-    names = [f"{row['color']}_{row['shape']}" for row in task["objects"]]
-    fixtures = [row["kind"] for row in task["fixtures"]]
-    rest = {key: task[key] for key in ("goal", "randomisation", "horizon")}
-    return json.dumps({"objects": names, "fixtures": fixtures, **rest})
+    anywhere = task["randomisation"]["position"] >= ANYWHERE
+    objects = [{key: value for key, value in row.items() if key != "at" or not anywhere} for row in task["objects"]]
+    return json.dumps({**task, "objects": objects})

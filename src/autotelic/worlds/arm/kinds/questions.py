@@ -122,6 +122,8 @@ def checked(ended: Sequence[Ended]) -> list[Ended]:
     """The question's own episode and those of other starts; RefusedError if its controller does not do the same twice.
     Where nothing was to be checked, the first alone."""
     own, *rest = ended
+    if rest and rest[0].how in base.UNSEEN:  # that says nothing of the controller
+        raise RefusedError(rest[0].how, rest[0].detail)
     if rest and rest[0].digest != own.digest:
         raise RefusedError("nondeterministic", "the controller does not do the same each time")
     return [own, *rest[1:]]
