@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save
 from torch.nn import functional
 
 from autotelic.errors import UserError
-from autotelic.learning import muon
-from autotelic.learning.optimizers import Adam
+from autotelic.learning import muon, optimizers
 from autotelic.learning.threads import alone
 from autotelic.minds.base import Babble
 from autotelic.minds.tiny.network import Network
@@ -33,9 +32,10 @@ def base_weights(make: Callable[[], Network], vocabulary: Vocabulary, babble: Ba
     # What the weights depend on: the shape, this code, and what the babble says.
     shapes = {name: list(weight.shape) for name, weight in network.state_dict().items()}
     folder = Path(__file__).parent
-    files = [*(folder / f"{name}.py" for name in ("base", "network", "vocabulary")), Path(muon.__file__)]
+    files = [folder / f"{name}.py" for name in ("base", "network", "vocabulary")]
+    files += [Path(muon.__file__), Path(optimizers.__file__)]
     code = [file.read_text(encoding="utf-8") for file in files]
-    heard = babble(np.random.default_rng(1), 256)
+    heard = babble(np.random.default_rng(1), 1024)
     form = shapes, network.heads, network.loops
     identity = content_address(torch.__version__, form, vocabulary.tokens, code, heard, steps)
     path = cache_directory() / "minds" / f"tiny-{identity}.safetensors"
@@ -63,7 +63,7 @@ def train_base(
     """Next-token prediction on whole texts, the prompts as well as the replies."""
     rng = np.random.default_rng(0)
     matrices, others = network.matrices()
-    parts = [muon.Muon(matrices, _LR), Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
+    parts = [muon.Muon(matrices, _LR), optimizers.Adam(others, _ADAM_LR, betas=(0.9, 0.98))]
     first = [part.param_groups[0]["lr"] for part in parts]
     with alone(), Display("base weights, trained once", steps) as display:
         for step in range(steps):
