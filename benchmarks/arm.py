@@ -51,7 +51,7 @@ ARMS: dict[str, tuple[str, ...]] = {
 }
 LEARNER = {"random proposer": "solver"}  # the role that `player.KEY=` is about, where it is not both
 EVERY = 10  # steps between checkpoints
-SETTINGS = 4  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
+SETTINGS = 5  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
 GUESSES = 16  # random answers to each held-out task: one each would say what guessing comes to within 4 % at best
 
 
@@ -71,7 +71,8 @@ def fair() -> None:
 
 
 def learn(arms: list[str], seeds: list[int], minutes: float, keys: list[str], root: Path) -> None:
-    known = {(row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in learned()}
+    rows = measured("learn", settings=SETTINGS)
+    known = {(row["arm"], row["seed"], row["minutes"], *row["keys"]) for row in rows}
     for seed in seeds:
         for arm in arms:
             if (arm, seed, minutes, *keys) in known:
@@ -94,10 +95,6 @@ def measured(what: str, **settings: Any) -> list[dict[str, Any]]:
     """What was measured in the world as it is now."""
     now = {"what": what, "world": VERSION} | settings
     return [row for row in RECORDS.lines() if now.items() <= row.items()]
-
-
-def learned() -> list[dict[str, Any]]:
-    return measured("learn", settings=SETTINGS)
 
 
 def tasks_of(world: ArmWorld, episodes: int) -> list[Task]:
@@ -203,13 +200,13 @@ def table() -> None:
     for row in measured("fair"):
         shares = ", ".join(f"{name} {100 * share:.1f} %" for name, share in row["heldout"].items())
         print(f"{row['player']}, {row['robot']}: {shares}")
-    found: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
-    for row in learned():
-        found[" ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
-    for (arm, minutes), lines in sorted(found.items()):
+    found: dict[tuple[int, str, float], list[dict[str, Any]]] = defaultdict(list)
+    for row in measured("learn"):
+        found[row["settings"], " ".join([row["arm"], *row["keys"]]), row["minutes"]].append(row)
+    for (settings, arm, minutes), lines in sorted(found.items()):
         lines.sort(key=lambda line: line["seed"])
         seeds = ", ".join(f"{line['seed']} ({line['steps']} steps, {line['commit'][:7]})" for line in lines)
-        print(f"\n{arm}, {minutes:g} minutes, seeds {seeds}")
+        print(f"\n{arm}, {minutes:g} minutes, settings {settings}, seeds {seeds}")
         print("| family | before | after | each seed |\n| --- | --- | --- | --- |")
         for name in lines[0]["heldout"]:
             before, after = ([line["heldout"][name][when] for line in lines] for when in ("before", "after"))

@@ -45,7 +45,14 @@ attempted one at a time, once each, and said in a line: play world=arm player=sc
 """
 
 # What goes well with episodes= where nobody learns.
-ONE_AT_A_TIME = {"loop.batch": "1", "loop.attempts": "1", "loop.seeding": "0", "evaluate": "false"}
+ONE_AT_A_TIME = {
+    "loop.batch": "1",
+    "loop.attempts": "1",
+    "loop.attempts_at": "{}",
+    "loop.proposals_at": "{}",
+    "loop.seeding": "0",
+    "evaluate": "false",
+}
 
 
 @dataclass

@@ -109,7 +109,9 @@ class Mind(ABC):
 
     def decode(self, prompt: np.ndarray) -> str:
         """The prompt that was encoded: of brief minds, whose tokens are words."""
-        raise TypeError(f"the mind {self.name} does not read prompts back")
+        raise UserError(
+            f"learner.replay is not for the mind {self.name} in a world of things that are alike: set it to 0"
+        )
 
     @property
     @abstractmethod

@@ -180,8 +180,8 @@ def _build(
     for key, group in groups.items():
         if chosen[key] != group.default:
             beside.pop(key, None)  # what goes well with the usual class may be unknown to this one
-    named = [(key, name) for key, name in chosen.items() if name]
-    for (key, name), (other, called) in itertools.permutations(named, 2):
+    classes = [(key, name) for key, name in chosen.items() if name]
+    for (key, name), (other, called) in itertools.permutations(classes, 2):
         together = _beside_with(groups[key].registry, name, presets).get(called, {})
         together = {_role(section, other, groups): values for section, values in together.items()}
         beside = typing.cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(beside, together)))

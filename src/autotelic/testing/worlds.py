@@ -17,6 +17,8 @@ def check_world(world: World, proposals: Sequence[Proposal], answers: Sequence[A
         assert kind.name == name, f"the kind at {name!r} calls itself {kind.name!r}"
         assert set(kind.builds_on) <= set(world.kinds), f"{name} builds on kinds that the world does not have"
 
+    if world.alike:
+        assert isinstance(world.asks_heldout(""), bool), "where words are alike, asks_heldout says what is held out"
     seeds = world.seeds()
     for task in seeds:
         _check_task(world, task)

@@ -106,6 +106,7 @@ def test_a_held_out_goal_is_not_asked_with_another_beside_it(guarded, more: list
         (" left_of red_box blue_box<scene> red_box blue_box", False),
         (" left_of blue_box red_box<scene> red_box blue_box bin", False),
         (" near red_box<scene> red_box blue_box", False),
+        (" near red_box<scene> red_box<unknown><unknown>", True),
     ],
 )
 def test_a_text_in_other_colours_asks_what_is_held_out_in_any_wording(guarded, prompt: str, asks: bool):

@@ -218,6 +218,22 @@ def test_a_question_shows_a_controller_without_what_its_proposer_says_beside_it(
     assert "robot.close_gripper()" in task.spec["controller"]
 
 
+@pytest.mark.parametrize("idle", ['f"yes left"', 'b"yes left"', '("yes left",)', '["yes", ("left", 1)]', "..."])
+def test_values_that_do_nothing_are_not_shown(idle: str):
+    program = f"def execute_controller(robot, world):\n    {idle}\n    if world.objects():\n        {idle}"
+    assert base._told(program) == "def execute_controller(robot, world):\n    if world.objects():\n        pass"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [f"    x = 0x{'f' * 4000}", "    f\"{'\u00a0'}\"", "\n".join([" if 1:", *("  x=1" for _ in range(3700))])],
+)
+def test_a_controller_that_cannot_be_written_down_again_is_refused(world, body: str):
+    scene, program = json.dumps(brief.read_scene(CARRIED[1])), f"def execute_controller(robot, world):\n{body}"
+    text = f"{fence('json', scene)}\n{fence('python', program)}"
+    assert rejection(world, "deduction", text) == "syntax"
+
+
 def test_a_question_is_the_same_however_its_controller_is_written(world):
     asked = json.dumps({**brief.read_scene(CARRIED[1]), **NEAR})
     programs = (TOLD, TOLD.replace("x, y, z", "a, b, c").replace("[x, 0.02, z]", "[a,  0.02, c]"))

@@ -159,6 +159,7 @@ def test_a_program_that_begins_with_an_import_from_the_future_can_be_called_and_
     [
         "phase = 0\ndef execute_controller(robot, world):\n    global phase\n    phase += 1",
         "from math import *\ndef execute_controller(robot, world):\n    robot.move_to([cos(0), 0, 0.2])",
+        f"def execute_controller(robot, world):\n    x = 0x{'f' * 4000}",
     ],
 )
 def test_a_program_that_would_do_something_else_within_a_function_is_no_skill(source: str):

@@ -286,7 +286,7 @@ def test_full_prompts_say_all_that_is_needed(world, task_of, kind: str):
         assert json.dumps(task.spec["start"]["red_box"])[:-1] not in prompt  # the start is the answer
 
 
-@pytest.mark.parametrize("kind", ["deduction", "abduction"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "other",
     [
@@ -295,10 +295,11 @@ def test_full_prompts_say_all_that_is_needed(world, task_of, kind: str):
         {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2], "mass": 0.3}]},
     ],
 )
-def test_a_question_about_another_scene_has_another_prompt(world, kind: str, other: dict):
+def test_a_task_in_another_scene_has_another_prompt(world, kind: str, other: dict):
     usual = {"objects": [{"color": "red", "shape": "box", "at": [0.4, 0.2]}], "fixtures": ["bin"]}
     rest = {"controller": EXAMPLE, "ask": [], "object": "red_box", "goal": []}
-    specs = [{"setting": read_setting({**usual, **more}).plain(), **rest} for more in ({}, other)]
+    settings = [read_setting({**usual, **more}).plain() for more in ({}, other)]
+    specs = [{"setting": each, "task": {**each, "goal": [["near", "bin"]]}, **rest} for each in settings]
     one, another = (world.kinds[kind].solve_prompt(Task("", "arm", kind, spec)) for spec in specs)
     assert one != another
 

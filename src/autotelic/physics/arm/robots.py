@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -180,14 +179,6 @@ def _ogbench() -> Path:
     if found is None or found.origin is None:
         raise missing("ogbench", "ogbench", "robot 'ur5e'")
     return Path(found.origin).parent / "manipspace" / "descriptions"
-
-
-def version(robot: str) -> str:
-    """Of the files that a robot is made from; empty where it is made here."""
-    if robot != "ur5e":
-        return ""
-    _ogbench()
-    return f"ogbench-{metadata.version('ogbench')}"
 
 
 def _ur5e() -> mujoco.MjSpec:

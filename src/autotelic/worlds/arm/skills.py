@@ -85,10 +85,10 @@ class Skills:
         kept = self._kept.setdefault(sort_of(predicate), [])
         called = set(_called(source))
         skill = next((each for each in kept if each.address in called), None)  # it is that one that did it
-        if skill is None:
+        if skill is None and _can_be_called(source):
             form = _form(source, tuple(things_of(predicate)))
             skill = next((each for each in kept if each.form == form), None)
-            if skill is None and solved and _can_be_called(source):
+            if skill is None and solved:
                 skill = Skill(address, predicate, form)
                 kept.append(skill)
         if skill is not None:
@@ -204,12 +204,18 @@ def _as_function(source: str, name: str) -> str:
     return ast.unparse(ast.fix_missing_locations(function))
 
 
+@lru_cache(maxsize=4096)
 def _can_be_called(source: str) -> bool:
     """Whether a program does the same within a function as by itself: there, what is global is not its own, and not
-    all of a module can be imported."""
+    all of a module can be imported. Some cannot be written down again, for numbers of thousands of digits."""
+    tree = programs.parse(source)
+    try:
+        ast.unparse(tree)
+    except (ValueError, RecursionError):
+        return False
     return not any(
         isinstance(node, ast.Global) or (isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
-        for node in ast.walk(programs.parse(source))
+        for node in ast.walk(tree)
     )
 
 

@@ -39,7 +39,6 @@ import mujoco
 import numpy as np
 
 from autotelic.errors import UserError
-from autotelic.physics.arm import robots
 from autotelic.physics.arm.pictures import Painter
 from autotelic.physics.arm.scenes import Placement, Scene, compiled
 from autotelic.runs import seeds
@@ -137,9 +136,7 @@ class ArmWorld(World):
         self.skills = Skills()
         self.kinds = load_kinds(self.config.kinds, self.config.kind, self.skills)
         servers = self.config.sandbox.servers
-        made_of = [f"mujoco-{mujoco.__version__}", robots.version(self.config.kind.robot), VERSION]
-        made_of += [f"python-{platform.python_version()}", f"servers-{servers}"]
-        self.version = " ".join(filter(None, made_of))
+        self.version = f"mujoco-{mujoco.__version__} {VERSION} python-{platform.python_version()} servers-{servers}"
         self.library = ArmLibrary(self.kinds)
         self._workers = Workers(self.config.sandbox, self.config.workers)
         self._painter: Painter | None = None
@@ -454,9 +451,15 @@ class ArmWorld(World):
         return found[:count]
 
     def asks_heldout(self, prompt: str) -> bool:
-        """Questions are held out in all colours: none becomes one by others. Control tasks may, in any wording."""
+        """Questions are held out in all colours: none becomes one by others. Control tasks may, in any wording; what
+        cannot be read, as of a thing that brief words do not know, might be one."""
         kind = self.kinds.get(Induction.name)
-        return self.withholds and isinstance(kind, Induction) and any(key in self.heldout for key in kind.asked(prompt))
+        if not self.withholds or not isinstance(kind, Induction):
+            return False
+        try:
+            return any(key in self.heldout for key in kind.asked(prompt))
+        except RefusedError:
+            return True
 
     # Held-out tasks
 

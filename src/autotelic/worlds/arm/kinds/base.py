@@ -209,25 +209,32 @@ def read_question(proposal: Proposal, config: KindConfig, known: Sequence[str]) 
     if setting.scene.robot != config.robot:  # in brief words, which name none, it would have two answers
         raise RefusedError("unknown", f"questions are about the robot {config.robot}")
     check_start(setting)
-    return data, setting, _told(read_controller(sources[0], config.rules))
+    program = read_controller(sources[0], config.rules)
+    return (
+        data,
+        setting,
+        program if brief.calls_of(program) is not None else read_controller(_told(program), config.rules),
+    )
 
 
 def _told(program: str) -> str:
-    """A controller as a question shows it: without comments and idle texts, which could tell the answer."""
-    if brief.calls_of(program) is not None:
-        return program  # as its words say it
+    """A controller as a question shows it: without comments and idle values, which could tell the answer."""
     tree = parse_program(program)
     for node in ast.walk(tree):
         for name in ("body", "orelse", "finalbody"):
             said = getattr(node, name, None)
             if isinstance(said, list) and said:
-                setattr(node, name, [each for each in said if not _idle_text(each)] or [ast.Pass()])
-    return ast.unparse(ast.fix_missing_locations(tree))
+                setattr(node, name, [each for each in said if not _idle(each)] or [ast.Pass()])
+    try:
+        return ast.unparse(ast.fix_missing_locations(tree))
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, some texts within texts
+        raise RefusedError("syntax", f"cannot be written down again: {error}") from None
 
 
-def _idle_text(statement: ast.AST) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+def _idle(statement: ast.AST) -> bool:
+    """Whether a statement is nothing but values that are written in it."""
+    parts = (ast.Expr, ast.Constant, ast.Tuple, ast.List, ast.JoinedStr, ast.Load)
+    return isinstance(statement, ast.Expr) and all(isinstance(node, parts) for node in ast.walk(statement))
 
 
 def read_controller(source: str, rules: Rules) -> str:

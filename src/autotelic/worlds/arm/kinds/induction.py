@@ -82,9 +82,10 @@ class Induction(ArmKind):
         start = base.drawn_start(control.setting, control.goal, *_spread(control), "shown", seed=0)
         return paragraphs(
             "Write a controller for a robot arm with a gripper.",
-            control.described(),
+            f"Bring it about that {goals.described(control.goal)}.",
+            base.scene_shown(control.setting, placed=control.randomisation.position < ANYWHERE),
             f"Goal, which must hold when the controller has ended: {json.dumps(task.spec['task']['goal'])}",
-            f"There are {control.horizon:g} seconds. Things start in other places each time, for example:\n"
+            f"There are {control.horizon:g} seconds. Each time it starts anew, with {_drawn(control)}, for example:\n"
             + fence("json", json.dumps(_rounded(start or control.setting.start))),
             *_example_shown(task.spec),
             base.goal_rules(),
