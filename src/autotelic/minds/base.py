@@ -107,7 +107,7 @@ class Mind(ABC):
     def encode(self, prompt: str) -> np.ndarray:
         """The tokens that a prompt is asked with: `Generation.prompt`."""
 
-    def decode(self, prompt: np.ndarray) -> str:
+    def prompt_text(self, prompt: np.ndarray) -> str:
         """The prompt that was encoded: of brief minds, whose tokens are words."""
         raise UserError(
             f"learner.replay is not for the mind {self.name} in a world of things that are alike: set it to 0"

@@ -62,7 +62,7 @@ class Learner:
     ) -> None:
         self.config, self.mind, self.seed, self.babble = config, mind, seed, babble
         self.alike = np.array([np.concatenate([mind.encode(token) for token in row]) for row in alike])
-        self._withheld = lru_cache(CACHED)(lambda said: withheld(mind.decode(np.frombuffer(said, np.int32))))
+        self._withheld = lru_cache(CACHED)(lambda said: withheld(mind.prompt_text(np.frombuffer(said, np.int32))))
         self.steps = 0
         self.levels: dict[str, float] = {}  # entropy by baseline, as it was in the last step
         self.memory: dict[str, list[Generation]] = {}  # by shelf (see `Graded`), the oldest first

@@ -189,7 +189,7 @@ class TinyMind(Mind):
     def encode(self, prompt: str) -> np.ndarray:
         return np.array(self.vocabulary.encode(prompt), np.int32)
 
-    def decode(self, prompt: np.ndarray) -> str:
+    def prompt_text(self, prompt: np.ndarray) -> str:
         return self.vocabulary.decode(prompt.tolist())
 
     def answering(self, prompt: str, generation: Generation) -> Generation:
