@@ -51,7 +51,7 @@ ARMS: dict[str, tuple[str, ...]] = {
 }
 LEARNER = {"random proposer": "solver"}  # the role that `player.KEY=` is about, where it is not both
 EVERY = 10  # steps between checkpoints
-SETTINGS = 5  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
+SETTINGS = 6  # of what learns here: raised where that changes, so that what was measured stays and is measured anew
 GUESSES = 16  # random answers to each held-out task: one each would say what guessing comes to within 4 % at best
 
 

@@ -65,7 +65,7 @@ from autotelic.worlds.code.sandbox import SandboxConfig
 METRICS = ("time", "steps", "calls", "path_length", "path_efficiency", "energy", "smoothness", "collisions")
 
 VERSION = "arm-3"  # of what decides verdicts here, beside the simulator
-DOUBTED = 2  # goals of an answer, at most, that are looked at again in hindsight
+DOUBTED = 4  # goals of an answer, at most, that are looked at again in hindsight
 ASKED = 3  # starts at which an answer is asked about: what it does there teaches more than another answer's one start
 
 _NO_SPEC = (KeyError, TypeError, AttributeError, ValueError, IndexError)  # what is raised by data that is none

@@ -238,14 +238,16 @@ class Induction(ArmKind):
         all_starts = (self._reached(task, ended) if len(ended) == len(attempt.jobs) else {} for attempt, ended in tried)
         others: list[list[Other]] = []
         for (attempt, _), found in zip(tried, _once_cheap(all_starts), strict=True):
-            made = [
-                Other(
-                    {"task": {**task.spec["task"], "goal": [predicate.plain()]}},
-                    self._lacking(control, predicate, attempt, unmade),
-                )
-                for predicate, unmade in found.items()
-            ]
-            others.append(sorted(made, key=lambda other: (len(other.lacking), other.spec["task"]["goal"])))
+            hardest_first = sorted(found, key=lambda predicate: (-SORTS[predicate.name].level, predicate.plain()))
+            others.append(
+                [
+                    Other(
+                        {"task": {**task.spec["task"], "goal": [predicate.plain()]}},
+                        self._lacking(control, predicate, attempt, found[predicate]),
+                    )
+                    for predicate in hardest_first
+                ]
+            )
         return others
 
     def _lacking(self, control: ArmTask, goal: Predicate, attempt: Attempt, unmade: Sequence[int]) -> tuple[int, ...]:
