@@ -116,6 +116,11 @@ def test_who_plays_where_nobody_is_named_is_up_to_the_world(overrides, player):
     assert chosen("player", *overrides).name == player
 
 
+def test_who_plays_one_task_at_a_time_attempts_it_once_whatever_goes_well_with_the_player():
+    loop = compose(["world=arm", "player.learner.enabled=false", "episodes=3"], None).loop
+    assert (loop.batch, loop.attempts, loop.attempts_at, loop.proposals_at) == (1, 1, {}, {})
+
+
 def test_a_file_chooses_the_world_and_its_usual_player(tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text("world: arm\nplayer:\n  width: 32\n")

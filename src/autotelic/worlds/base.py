@@ -317,7 +317,7 @@ class World(ABC):
 
     def asks_heldout(self, prompt: str) -> bool:
         """Whether a solver's brief prompt asks what is held out, once things that are `alike` have changed places."""
-        raise NotImplementedError(f"the world {self.name} has things that are alike: it must say what is held out then")
+        raise UserError(f"the world {self.name} does not say what is held out in other words: set learner.replay to 0")
 
     def _withheld(self, tasks: Sequence[Task]) -> dict[str, str]:
         return {key: task.id for task in tasks for key in self.kinds[task.kind].withheld(task.spec)}

@@ -12,11 +12,15 @@ import pytest
 
 import autotelic
 from autotelic.play.loop import Loop
-from autotelic.play.players.mind import MindPlayer
+from autotelic.play.players.mind import MindPlayer, player_of
 from autotelic.testing import run_digest
+from autotelic.worlds.arm.world import ArmWorld, ArmWorldConfig
 from autotelic.worlds.base import KINDS
 
+from .texts import control
+
 torch = pytest.importorskip("torch")
+from autotelic.minds.tiny.mind import TinyConfig, TinyMind  # noqa: E402
 
 # Untrained as it is, it keeps to the form of most texts.
 SHAPE = ("player.width=16", "player.heads=4", "player.layers=1", "player.max_tokens=24", "player.base_steps=3")
@@ -54,6 +58,18 @@ def played(root: Path) -> Iterator[Played]:
             figures.append(loop.run_step())
             weights.append([weight.detach().clone() for weight in loop.solver.mind.parameters()])
         yield Played(loop, figures, weights)
+
+
+def test_what_learns_asks_the_world_what_is_held_out(task_of, root: Path):
+    with ArmWorld(ArmWorldConfig(workers=1)) as world:
+        world.suite = []
+        world.withhold([task_of("induction", control(["lifted", "red_box"], randomisation={"position": 0.6}))])
+        config = TinyConfig(width=16, heads=4, layers=1, max_tokens=24, base_steps=3)
+        player = player_of(TinyMind)(config, world)
+        assert player.learner is not None
+        prompts = [f"<induction> {goal} red_box<scene> red_box<answer>" for goal in ("lifted", "near")]
+        found = [player.learner._withheld(player.mind.encode(prompt).tobytes()) for prompt in prompts]
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize("kind", KINDS)
